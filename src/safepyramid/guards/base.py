@@ -1,0 +1,95 @@
+"""What a guard is: how to ask it, and how to read what it says.
+
+A guard is translate, call, translate back. The two translations are plain functions on plain
+values and stand here; the call between them belongs to Inspect (`solvers.py`). A guard that is
+no language model has only `predict`.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from safepyramid.schema import Answer, Case, Rule, Verdict
+
+Protocol = Literal["per_policy", "per_rule"]
+PROTOCOLS: tuple[Protocol, ...] = ("per_policy", "per_rule")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a prompt."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a guard is sent."""
+
+    messages: tuple[Message, ...]
+    """Chat messages. What many calls of one case share comes first, byte-identical."""
+    raw: bool = False
+    """Send the one message's content as it is to a completions endpoint, without a template."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """Generation settings that the guard's makers prescribe, as names of Inspect's
+    `GenerateConfig` (temperature, max_tokens, stop_seqs, logprobs, …). The user's own win."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model returned, free of any client library."""
+
+    text: str
+    """The answer channel only."""
+    reasoning: str = ""
+    """A thinking block that the provider keeps apart."""
+    stop_reason: str = "stop"
+    """As Inspect names it: stop, max_tokens, model_length, content_filter, refusal, …"""
+    logprobs: tuple[Mapping[str, float], ...] = ()
+    """Per generated token: its alternatives and their natural-log probabilities."""
+    error: str = ""
+    """A provider's error text that came in place of an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleQuestion:
+    """One judgment of the per-rule protocol: a target rule and the rules that touch it."""
+
+    case: Case
+    target: Rule
+    context: tuple[Rule, ...]
+    """The rules that modify the target or that it modifies, by number; may be empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyAdapter:
+    """How a guard judges a whole policy in one call."""
+
+    render: Callable[[Case], Prompt]
+    parse: Callable[[Reply, Case], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleAdapter:
+    """How a guard judges one rule in one call."""
+
+    render: Callable[[RuleQuestion], Prompt]
+    parse: Callable[[Reply, RuleQuestion], Verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A guard, ready to be asked. At least one of the three ways must be given."""
+
+    name: str
+    per_policy: PolicyAdapter | None = None
+    per_rule: RuleAdapter | None = None
+    predict: Callable[[Case], Collection[int]] | None = None
+    """A guard that needs no model: the violated rules of a case. Serves both protocols."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """The templates it renders, name -> text: their hash goes into each log."""
+
+    def supports(self, protocol: Protocol) -> bool:
+        """Whether the guard can be run under the protocol."""
+        return self.predict is not None or getattr(self, protocol) is not None
