@@ -169,6 +169,26 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model returned, free of any client library."""
+
+    text: str
+    """The answer channel only."""
+    reasoning: str = ""
+    """A thinking block that the provider keeps apart."""
+    stop_reason: str = "stop"
+    """As Inspect names it: stop, max_tokens, model_length, content_filter, tool_calls, unknown."""
+    logprobs: tuple[Mapping[str, float], ...] = ()
+    """Per generated token: its alternatives and their natural-log probabilities."""
+    output_tokens: int | None = None
+    """All generated tokens, thinking included; None where the provider does not say."""
+    reasoning_tokens: int | None = None
+    """The thinking part of `output_tokens`; None where the provider does not say."""
+    error: str = ""
+    """A provider's error text that came in place of an answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What a reply says about a whole policy."""
 

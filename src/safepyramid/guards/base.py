@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from safepyramid.schema import Answer, Case, Rule, Verdict
+from safepyramid.schema import Answer, Case, Reply, Rule, Verdict
 
 Protocol = Literal["per_policy", "per_rule"]
 PROTOCOLS: tuple[Protocol, ...] = ("per_policy", "per_rule")
@@ -34,22 +34,6 @@ class Prompt:
     config: Mapping[str, Any] = field(default_factory=dict)
     """Generation settings that the guard's makers prescribe, as names of Inspect's
     `GenerateConfig` (temperature, max_tokens, stop_seqs, logprobs, …). The user's own win."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What a model returned, free of any client library."""
-
-    text: str
-    """The answer channel only."""
-    reasoning: str = ""
-    """A thinking block that the provider keeps apart."""
-    stop_reason: str = "stop"
-    """As Inspect names it: stop, max_tokens, model_length, content_filter, refusal, …"""
-    logprobs: tuple[Mapping[str, float], ...] = ()
-    """Per generated token: its alternatives and their natural-log probabilities."""
-    error: str = ""
-    """A provider's error text that came in place of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
