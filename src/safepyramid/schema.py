@@ -21,6 +21,11 @@ class Level(StrEnum):
     """All four kinds, in the terms of a fictional framework that the policy defines."""
 
 
+Protocol = Literal["per_policy", "per_rule"]
+PROTOCOLS: tuple[Protocol, ...] = ("per_policy", "per_rule")
+"""The whole policy in one call, or one rule a call (paper, section 3.6)."""
+
+
 class RuleType(StrEnum):
     """What a rule is in the benchmark's design. Never shown to a model."""
 

@@ -9,10 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from safepyramid.schema import Answer, Case, Reply, Rule, Verdict
-
-Protocol = Literal["per_policy", "per_rule"]
-PROTOCOLS: tuple[Protocol, ...] = ("per_policy", "per_rule")
+from safepyramid.schema import Answer, Case, Protocol, Reply, Rule, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +17,13 @@ class Message:
     """One message of a prompt."""
 
     role: Literal["system", "user", "assistant"]
-    content: str
+    content: str | tuple[str, ...]
+    """Text, or parts of it: each part but the last ends where a prefix cache may."""
+
+    @property
+    def text(self) -> str:
+        """The content as one string."""
+        return self.content if isinstance(self.content, str) else "".join(self.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +34,6 @@ class Prompt:
     """Chat messages. What many calls of one case share comes first, byte-identical."""
     raw: bool = False
     """Send the one message's content as it is to a completions endpoint, without a template."""
-    config: Mapping[str, Any] = field(default_factory=dict)
-    """Generation settings that the guard's makers prescribe, as names of Inspect's
-    `GenerateConfig` (temperature, max_tokens, stop_seqs, logprobs, …). The user's own win."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,9 @@ class PolicyAdapter:
 
     render: Callable[[Case], Prompt]
     parse: Callable[[Reply, Case], Answer]
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """Generation settings that the guard's makers prescribe, as names of Inspect's
+    `GenerateConfig` (temperature, max_tokens, stop_seqs, logprobs, …). The user's own win."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ class RuleAdapter:
 
     render: Callable[[RuleQuestion], Prompt]
     parse: Callable[[Reply, RuleQuestion], Verdict]
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """As for `PolicyAdapter`."""
 
 
 @dataclass(frozen=True, slots=True)

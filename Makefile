@@ -1,0 +1,37 @@
+# Each target sets up what it needs in .venv, from PyPI alone.
+PYTHON ?= python3
+RUN := .venv/bin
+UV := $(RUN)/uv pip install --quiet --python $(RUN)/python -c constraints.txt
+
+.PHONY: eval test check lint types docs clean
+
+eval: .venv/.runtime  ## evaluate the embedded baseline on the bundled sample
+	$(RUN)/safepyramid eval
+
+test: .venv/.dev  ## run all tests
+	$(RUN)/pytest -n auto $(ARGS)
+
+lint: .venv/.dev
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+
+types: .venv/.dev
+	$(RUN)/mypy
+
+check: lint types test  ## what a change must pass
+
+.venv/bin/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "safepyramid needs Python 3.11 or newer; give one: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
+
+.venv/.runtime: .venv/bin/uv pyproject.toml constraints.txt
+	$(UV) -e .
+	@touch $@
+
+.venv/.dev: .venv/.runtime
+	$(UV) -e '.[providers]' --group dev
+	@touch $@
+
+clean:
+	rm -rf .venv dist site .pytest_cache .mypy_cache .ruff_cache

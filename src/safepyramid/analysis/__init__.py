@@ -1,0 +1,1 @@
+"""From logs and result files to tables, figures and comparisons."""

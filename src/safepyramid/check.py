@@ -1,0 +1,208 @@
+"""What is wrong with the cases of a benchmark: every contradiction within and between them."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from safepyramid.conversation import MARK, parse_conversation
+from safepyramid.errors import DataError
+from safepyramid.policy import parse_policy
+from safepyramid.policy_text import take_notes
+from safepyramid.schema import Case, Level, Policy, RubricEntry, RuleType
+
+_PUBLISHED_ID = re.compile(r"([a-z]{4})-\d{3,}-(l[012])", re.IGNORECASE)
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong with one case."""
+
+    case_id: str
+    field: str
+    """The field of the case that it concerns, as the file calls it."""
+    message: str
+    """One line: what is there, and what it contradicts."""
+
+
+def check_cases(cases: Iterable[Case]) -> list[Problem]:
+    """Report everything that contradicts the form of a benchmark.
+
+    Within a case: id against domain and level (ids of the published form), ground truth against
+    policy, rubric and rule types, rubric against policy (numbers and texts), pairings, framework
+    against level and policy, failure modes against rubric, rules that the policy names and does
+    not have, numbers other than 1 to N, conversations without turns. Between cases: ids that are
+    the same but for letter case, and conversations that lack a level, have one twice or differ
+    between levels. Levels are expected to be complete unless all cases are of one level.
+
+    Args:
+        cases: As loaded, all of a file: what is filtered out counts as missing.
+
+    Returns:
+        All problems: those within cases by case, then those between them. Empty for sound data.
+    """
+    cases = list(cases)
+    return [
+        Problem(case.id, field, message)
+        for case in cases
+        for check in _CHECKS
+        for field, message in check(case)
+    ] + [*_ids(cases), *_pyramids(cases)]
+
+
+Findings = Iterator[tuple[str, str]]
+
+
+def _id_form(case: Case) -> Findings:
+    match = _PUBLISHED_ID.fullmatch(case.id)
+    if match and match[1].lower() != case.domain[:4].lower():
+        yield "id", f"begins with {match[1]!r}, but the domain is {case.domain!r}"
+    if match and match[2].upper() != case.level:
+        yield "id", f"ends with {match[2]!r}, but the level is {case.level}"
+
+
+def _conversation(case: Case) -> Findings:
+    if not case.conversation.strip():
+        yield "conversation", "is empty"
+        return
+    try:
+        turns = parse_conversation(case.conversation)
+    except DataError as error:
+        yield "conversation", str(error)
+        return
+    for turn in turns:
+        for match in MARK.finditer(turn.text):
+            where = f"turn {turn.number} of the {turn.role}"
+            yield (
+                "conversation",
+                f"{where} holds {match[0]!r}, which is not the turn that comes next",
+            )
+        if not turn.text:
+            yield "conversation", f"turn {turn.number} of the {turn.role} is empty"
+
+
+def _framework(case: Case) -> Findings:
+    if case.level is not Level.L2 and case.framework:
+        yield "framework", f"is not empty, but the level is {case.level}"
+    if case.level is Level.L2 and not case.framework.strip():
+        yield "framework", "is empty, but the level is L2"
+    if case.framework not in case.policy:
+        yield "framework", "is no verbatim part of the policy"
+
+
+def _policy(case: Case) -> Findings:
+    try:
+        policy = parse_policy(case.policy, case.framework)
+    except DataError as error:
+        yield "policy", str(error)
+        return
+    numbers = sorted(rule.number for rule in policy.rules)
+    if numbers != list(range(1, len(numbers) + 1)):
+        yield "policy", f"rule numbers are not 1 to {len(numbers)}: {_listed(numbers)}"
+    for rule in policy.rules:
+        if missing := set(rule.references) - set(numbers):
+            yield "policy", f"rule {rule.number} names rules that do not exist: {_listed(missing)}"
+    if outside := case.ground_truth_violations - set(numbers):
+        yield "ground_truth_violations", f"names rules that the policy lacks: {_listed(outside)}"
+    yield from _rubric_against_policy(case.rubric, policy)
+
+
+def _rubric_against_policy(rubric: Sequence[RubricEntry], policy: Policy) -> Findings:
+    texts = {rule.number: _plain(rule.text) for rule in policy.rules}
+    judged = [entry.rule for entry in rubric]
+    if twice := {rule for rule in judged if judged.count(rule) > 1}:
+        yield "rubric", f"has more than one entry for rules {_listed(twice)}"
+    if extra := set(judged) - set(texts):
+        yield "rubric", f"has rules that the policy lacks: {_listed(extra)}"
+    if missing := set(texts) - set(judged):
+        yield "rubric", f"lacks rules of the policy: {_listed(missing)}"
+    for entry in rubric:
+        text = _plain(take_notes(entry.text)[0])
+        if entry.rule in texts and not (text and texts[entry.rule].startswith(text)):
+            yield "rubric", f"the text of rule {entry.rule} is not how the policy's rule begins"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _rubric(case: Case) -> Findings:
+    numbers = {entry.rule for entry in case.rubric}
+    violated = {entry.rule for entry in case.rubric if entry.violated}
+    if violated != case.ground_truth_violations:
+        difference = _listed(violated ^ case.ground_truth_violations)
+        yield "rubric", f"violations differ from the ground truth in rules {difference}"
+    never = (RuleType.DISTRACTOR, RuleType.CONDITIONAL)
+    for entry in case.rubric:
+        if entry.type in never and entry.rule in case.ground_truth_violations:
+            yield "ground_truth_violations", f"holds rule {entry.rule}, a {entry.type}"
+        if entry.type.is_modifier and case.level is Level.L0:
+            yield "rubric", f"rule {entry.rule} is of type {entry.type}, but the level is L0"
+        if entry.type.is_modifier != bool(entry.paired_with):
+            has = "has no paired_with" if entry.type.is_modifier else "has a paired_with"
+            yield "rubric", f"rule {entry.rule} is of type {entry.type} and {has}"
+        if missing := set(entry.paired_with) - (numbers - {entry.rule}):
+            yield "rubric", f"rule {entry.rule} is paired with {_listed(missing)}, no other rule"
+
+
+def _failure_modes(case: Case) -> Findings:
+    field = "failure_mode_metadata"
+    modes = case.failure_mode_metadata
+    distractors = {entry.rule for entry in case.rubric if entry.type is RuleType.DISTRACTOR}
+    if difference := modes.distractor_rules ^ distractors:
+        yield field, f"distractor_rules differ from the rubric in rules {_listed(difference)}"
+    truth = case.ground_truth_violations
+    for name, rules, kind, in_truth in (
+        ("waived_rules", modes.waived_rules, RuleType.EXCEPTION, False),
+        ("contradicted_rules", modes.contradicted_rules, RuleType.CONDITIONAL, True),
+    ):
+        paired = {rule for e in case.rubric if e.type is kind for rule in e.paired_with}
+        if unpaired := rules - paired:
+            yield field, f"{name} without {kind} paired with them: {_listed(unpaired)}"
+        if in_truth and rules - truth:
+            yield field, f"{name} are missing in the ground truth: {_listed(rules - truth)}"
+        if not in_truth and rules & truth:
+            yield field, f"{name} are in the ground truth: {_listed(rules & truth)}"
+
+
+_CHECKS: tuple[Callable[[Case], Findings], ...] = (
+    _id_form,
+    _conversation,
+    _framework,
+    _policy,
+    _rubric,
+    _failure_modes,
+)
+
+
+def _ids(cases: Sequence[Case]) -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    for case in cases:
+        first = seen.setdefault(case.id.strip().lower(), case.id)
+        if first is not case.id:
+            yield Problem(case.id, "id", f"another case has the id {first!r}")
+
+
+def _pyramids(cases: Sequence[Case]) -> Iterator[Problem]:
+    by_conversation: dict[str, list[Case]] = defaultdict(list)
+    for case in cases:
+        if case.conversation_id != case.id:
+            by_conversation[case.conversation_id.lower()].append(case)
+    expected = set(Level) if len({case.level for case in cases}) > 1 else set()
+    for group in by_conversation.values():
+        first = group[0]
+        levels = [case.level for case in group]
+        if missing := expected - set(levels):
+            yield Problem(
+                first.id, "level", f"{first.conversation_id} has no case at {_listed(missing)}"
+            )
+        if twice := {level for level in levels if levels.count(level) > 1}:
+            yield Problem(
+                first.id, "level", f"{first.conversation_id} has several cases at {_listed(twice)}"
+            )
+        for case in group[1:]:
+            if case.conversation != first.conversation:
+                yield Problem(case.id, "conversation", f"differs from that of {first.id}")
+
+
+def _listed(items: Iterable[object]) -> str:
+    return ", ".join(map(str, sorted(items, key=lambda item: (isinstance(item, str), item))))

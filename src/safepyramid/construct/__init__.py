@@ -1,0 +1,1 @@
+"""Making a pyramid: from scenarios and conversations to a release."""

@@ -1,0 +1,291 @@
+"""`safepyramid eval`: a thin front over Inspect that checks first, resumes, and shows a table.
+
+Everything about calling models is Inspect's. This file decides which log a command belongs to,
+so that the same command goes on where it stopped and never goes on over other data, prompts or
+settings.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from inspect_ai import eval as inspect_eval
+from inspect_ai import eval_retry
+from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log_sample_summaries
+from inspect_ai.model import GenerateConfig, Model, ModelUsage, get_model
+
+from safepyramid.check import require_clean
+from safepyramid.dataset import data_hash, load_benchmark
+from safepyramid.errors import RunError
+from safepyramid.guards import BASELINES, check_protocol, load_guard
+from safepyramid.guards.base import Guard
+from safepyramid.plan import plan_run, price_of, render_plan, require_price
+from safepyramid.progress import shown
+from safepyramid.prompts.render import prompts_hash
+from safepyramid.schema import Case, Protocol
+from safepyramid.solvers import Budget, rule_questions, set_budget
+from safepyramid.tasks import TASK_VERSION
+
+SETTINGS = frozenset(GenerateConfig.model_fields) - {
+    # how hard to knock, not what is asked
+    *("max_retries", "timeout", "attempt_timeout", "stream_idle_timeout", "max_connections"),
+    *("adaptive_connections", "batch", "cache", "cache_prompt", "max_tool_output"),
+}
+"""Generation settings that change what is measured: a run is never resumed under others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a user asks `safepyramid eval` to do."""
+
+    protocol: Protocol = "per_policy"
+    model: str | None = None
+    guard: str = "lexical"
+    dataset: str = "sample"
+    level: tuple[str, ...] = ()
+    domain: tuple[str, ...] = ()
+    limit: int | None = None
+    prompts: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """Generation settings, by Inspect's names; None values count as not given."""
+    model_base_url: str | None = None
+    model_args: Mapping[str, Any] = field(default_factory=dict)
+    log_dir: str = "logs"
+    cost_limit: float | None = None
+    fresh: bool = False
+    display: str = "bar"
+    """`bar` is ours; any other is one of Inspect's displays."""
+
+    @property
+    def given_config(self) -> dict[str, Any]:
+        """The generation settings that were given."""
+        return {name: value for name, value in self.config.items() if value is not None}
+
+    @property
+    def task_args(self) -> dict[str, Any]:
+        """The task's parameters, defaults left out."""
+        args = {
+            "dataset": self.dataset,
+            "level": list(self.level),
+            "domain": list(self.domain),
+            "limit_cases": self.limit,
+            "guard": self.guard,
+            "prompts": self.prompts,
+            "options": dict(self.options),
+        }
+        return {name: value for name, value in args.items() if value not in (None, [], {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A request that has passed every check."""
+
+    guard: Guard
+    cases: list[Case]
+    identity: dict[str, Any]
+    """What must be equal for a log to be continued, name -> value."""
+
+
+def prepare(request: Request) -> Ready:
+    """Check all that can be checked without a call.
+
+    Raises:
+        SafepyramidError: for a fault in data, guard, prompts, model name, key or package.
+    """
+    guard = load_guard(request.guard, request.prompts, request.options)
+    check_protocol(guard, request.protocol)
+    if guard.predict is None and request.model is None:
+        raise RunError(
+            f"guard {guard.name!r} needs a model; give --model provider/name "
+            "(for instance openai/gpt-5.5), or a guard without one: --guard lexical"
+        )
+    if guard.predict is not None and request.model is not None:
+        raise RunError(f"guard {guard.name!r} calls no model; leave --model out")
+    _, cases = load_benchmark(
+        request.dataset,
+        level=request.level or None,
+        domain=request.domain or None,
+        limit=request.limit,
+    )
+    require_clean(cases)
+    if request.model is not None:
+        _model(request)
+        if request.cost_limit is not None:
+            require_price(request.model)
+    return Ready(guard, cases, _identity(request, guard, cases))
+
+
+def _model(request: Request) -> Model:
+    assert request.model is not None
+    try:
+        return get_model(request.model, base_url=request.model_base_url, **dict(request.model_args))
+    except Exception as error:
+        # Inspect's messages for a missing key, package or provider are sentences for people
+        # with markup and line breaks; one line is enough.
+        text = " ".join(str(getattr(error, "message", error)).split())
+        raise RunError(f"model {request.model!r} cannot be used: {text}") from error
+
+
+def _identity(request: Request, guard: Guard, cases: list[Case]) -> dict[str, Any]:
+    adapter = getattr(guard, request.protocol)
+    config = {**(adapter.config if adapter else {}), **request.given_config}
+    return {
+        "prompts": prompts_hash(guard.prompts),
+        "data": data_hash(cases),
+        "guard options": dict(request.options),
+        "settings": {k: v for k, v in sorted(config.items()) if k in SETTINGS},
+        "model arguments": dict(request.model_args),
+        "model address": request.model_base_url,
+        "task version": TASK_VERSION,
+    }
+
+
+def plan_text(request: Request) -> str:
+    """What the request would call and cost, as text."""
+    ready = prepare(request)
+    plan = plan_run(ready.guard, request.protocol, ready.cases, rule_questions)
+    return render_plan(plan, request.model)
+
+
+def run(request: Request, ready: Ready) -> tuple[EvalLog, str]:
+    """Run, or go on with, an evaluation.
+
+    Returns:
+        The log, and a line that says what was done about earlier runs (may be empty).
+
+    Raises:
+        RunError: if an unfinished run of the same command was made under other conditions, or
+            another process is at work on it.
+    """
+    folder = Path(request.log_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".safepyramid.lock", blocking=False)
+    try:
+        with lock:
+            return _run_locked(request, ready)
+    except Timeout:
+        raise RunError(
+            f"another evaluation is writing to {request.log_dir!r}; wait for it, or give "
+            "another --log-dir"
+        ) from None
+
+
+def _run_locked(request: Request, ready: Ready) -> tuple[EvalLog, str]:
+    earlier = None if request.fresh or ready.guard.predict else _earlier(request)
+    if earlier is not None:
+        _require_same(earlier, ready.identity)
+        done = len(_done(earlier))
+        if done == len(ready.cases):
+            return earlier, f"already complete, nothing was called: {earlier.location}"
+        note = f"resumed {earlier.location}: at least {done} of {len(ready.cases)} cases were kept"
+        with shown(len(ready.cases), done, quiet=request.display != "bar"):
+            return _with_budget(request, lambda: _retry(request, earlier)), note
+    with shown(len(ready.cases), quiet=request.display != "bar"):
+        return _with_budget(request, lambda: _start(request, ready)), ""
+
+
+def _start(request: Request, ready: Ready) -> EvalLog:
+    return inspect_eval(
+        f"safepyramid/{request.protocol}",
+        model=request.model or "none/none",
+        model_base_url=request.model_base_url,
+        model_args=dict(request.model_args),
+        task_args=request.task_args,
+        metadata={"identity": ready.identity},
+        log_dir=request.log_dir,
+        log_buffer=1 if len(ready.cases) <= 200 else None,
+        display="none" if request.display == "bar" else request.display,  # type: ignore[arg-type]
+        **request.given_config,
+    )[0]
+
+
+def _retry(request: Request, earlier: EvalLog) -> EvalLog:
+    how = {
+        name: request.given_config.get(name)
+        for name in ("max_retries", "timeout", "attempt_timeout", "max_connections")
+    }
+    return eval_retry(
+        earlier,
+        log_dir=request.log_dir,
+        display="none" if request.display == "bar" else request.display,  # type: ignore[arg-type]
+        **how,
+    )[0]
+
+
+def _with_budget(request: Request, call: Any) -> EvalLog:
+    if request.cost_limit is not None and request.model is not None:
+        set_budget(Budget(request.cost_limit, price=_pricer(request.model)))
+    try:
+        log: EvalLog = call()
+    finally:
+        set_budget(None)
+    if log.status == "cancelled":
+        raise RunError("stopped; what was finished is kept: the same command goes on from here")
+    return log
+
+
+def _pricer(model: str) -> Any:
+    def price(usage: ModelUsage) -> float:
+        cached = usage.input_tokens_cache_read or 0
+        written = usage.input_tokens_cache_write or 0
+        total = price_of(model, usage.input_tokens + cached + written, usage.output_tokens, cached)
+        return float(total or Decimal(0))
+
+    return price
+
+
+def _earlier(request: Request) -> EvalLog | None:
+    """The log of the same command that got furthest, newest first among equals."""
+    found = [
+        log
+        for info in list_eval_logs(request.log_dir)
+        if (log := read_eval_log(info, header_only=True)).eval.model == request.model
+        and log.eval.task_registry_name == f"safepyramid/{request.protocol}"
+        and log.eval.task_args_passed == request.task_args
+        and "identity" in (log.eval.metadata or {})
+    ]
+    return max(found, key=lambda log: (len(_done(log)), log.eval.created), default=None)
+
+
+def _require_same(earlier: EvalLog, identity: Mapping[str, Any]) -> None:
+    was = (earlier.eval.metadata or {})["identity"]
+    for name, now in identity.items():
+        if was.get(name) != now:
+            raise RunError(
+                f"{Path(earlier.location).name} is a run of this command with other {name}: "
+                f"{was.get(name)!r} then, {now!r} now; restore them, or start anew with --fresh "
+                "(the old log stays) or another --log-dir"
+            )
+
+
+def _done(log: EvalLog) -> set[str]:
+    """The cases of a log that have a result."""
+    return {
+        str(sample.id)
+        for sample in read_eval_log_sample_summaries(log.location)
+        if sample.completed and not sample.error
+    }
+
+
+def summary(request: Request, ready: Ready, log: EvalLog, note: str) -> str:
+    """What a finished run says on the terminal: the table, baselines beside it, the log."""
+    from safepyramid.analysis.load import read_log
+    from safepyramid.results import results_from_lines
+    from safepyramid.score import baseline_rows, render_score, score_results
+
+    results = results_from_lines(read_log(log.location))
+    result = score_results(results, ready.cases)
+    shown = "" if ready.guard.name in BASELINES else f" · {request.model or ''}"
+    lines = [
+        *([note, ""] if note else []),
+        f"{ready.guard.name}{shown} · {request.protocol} · {request.dataset}",
+        render_score(result, baselines=baseline_rows(ready.cases)),
+        "",
+        f"log: {log.location}",
+        f"see each case: inspect view start --log-dir {request.log_dir}",
+    ]
+    return "\n".join(lines)

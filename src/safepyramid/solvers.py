@@ -1,0 +1,221 @@
+"""Asking a guard, in Inspect's terms: render, call, keep the raw replies.
+
+One sample is one case, in both protocols: the calls of the per-rule protocol fan out inside.
+Nothing is judged here. Replies are kept as they came, so that an old log can be read again by
+a better parser (`inspect score`).
+"""
+
+from dataclasses import asdict
+from typing import Any
+
+import anyio
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageSystem,
+    ChatMessageUser,
+    Content,
+    ContentReasoning,
+    ContentText,
+    ModelOutput,
+    get_model,
+)
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+
+from safepyramid.case_rows import read_cases
+from safepyramid.errors import RunError
+from safepyramid.guards import load_guard
+from safepyramid.guards.base import Guard, Message, Prompt, RuleQuestion
+from safepyramid.policy import parse_policy, related_rules
+from safepyramid.schema import Case, Reply, RuleType
+
+REPLIES = "replies"
+"""Store key of the per-rule protocol: rule number (as text) -> reply."""
+PREDICTED = "predicted"
+"""Store key of a guard without a model: the rules that it calls violated."""
+
+
+@solver
+def ask_policy(
+    guard: str = "chat", prompts: str | None = None, options: dict[str, Any] | None = None
+) -> Solver:
+    """One call a case: the whole policy, the whole set.
+
+    Args:
+        guard: Name of a guard, or `file.py:NAME`.
+        prompts: Folder of templates that replace the guard's own.
+        options: The guard's options.
+    """
+    made = load_guard(guard, prompts, options)
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        case = case_of(state)
+        if made.predict is not None:
+            return predicted(state, made, case)
+        assert made.per_policy is not None
+        check_budget()
+        state.messages = chat_messages(made.per_policy.render(case))
+        state = await generate(state)
+        spend(state.output)
+        return state
+
+    return solve
+
+
+@solver
+def ask_rules(
+    guard: str = "chat", prompts: str | None = None, options: dict[str, Any] | None = None
+) -> Solver:
+    """One call a rule: each rule that is no conditional, with the rules that touch it.
+
+    Args:
+        guard: Name of a guard, or `file.py:NAME`.
+        prompts: Folder of templates that replace the guard's own.
+        options: The guard's options.
+    """
+    made = load_guard(guard, prompts, options)
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        case = case_of(state)
+        if made.predict is not None:
+            return predicted(state, made, case)
+        replies = await ask_each(made, rule_questions(case))
+        state.store.set(REPLIES, {str(rule): asdict(reply) for rule, reply in replies.items()})
+        failed = {rule: reply.error for rule, reply in replies.items() if reply.error}
+        if failed:
+            rule, error = next(iter(failed.items()))
+            raise RunError(
+                f"{len(failed)} of {len(replies)} judgments failed, Rule {rule} with: {error}"
+            )
+        return state
+
+    return solve
+
+
+def rule_questions(case: Case) -> list[RuleQuestion]:
+    """The judgments of a case, by rule number: every rule that is no conditional."""
+    policy = parse_policy(case.policy, case.framework)
+    context = related_rules(policy, case.rubric)
+    types = case.rule_types
+    return [
+        RuleQuestion(case, rule, tuple(context[rule.number]))
+        for rule in sorted(policy.rules, key=lambda rule: rule.number)
+        if types[rule.number] is not RuleType.CONDITIONAL
+    ]
+
+
+async def ask_each(guard: Guard, questions: list[RuleQuestion]) -> dict[int, Reply]:
+    """Ask all questions at once; a call that fails is a reply with its error, never a gap."""
+    assert guard.per_rule is not None
+    render, model, replies = guard.per_rule.render, get_model(), dict[int, Reply]()
+
+    async def ask(question: RuleQuestion) -> None:
+        try:
+            check_budget()
+            output = await model.generate(chat_messages(render(question)))
+        except Exception as error:
+            replies[question.target.number] = Reply("", error=f"{type(error).__name__}: {error}")
+        else:
+            spend(output)
+            replies[question.target.number] = reply_of(output)
+
+    async with anyio.create_task_group() as group:
+        for question in questions:
+            group.start_soon(ask, question)
+    return dict(sorted(replies.items()))
+
+
+def case_of(state: TaskState) -> Case:
+    """The case that a sample carries."""
+    return read_cases([state.metadata], "the sample's metadata", evidence=False)[0]
+
+
+def predicted(state: TaskState, guard: Guard, case: Case) -> TaskState:
+    """Keep what a guard without a model says."""
+    assert guard.predict is not None
+    rules = sorted(set(guard.predict(case)))
+    state.store.set(PREDICTED, rules)
+    state.output = ModelOutput.from_content(guard.name, f"violated rules: {rules}")
+    return state
+
+
+def chat_messages(prompt: Prompt) -> list[ChatMessage]:
+    """A prompt as Inspect's messages, with a cache boundary after each part but the last."""
+    return [_chat_message(message) for message in prompt.messages]
+
+
+def _chat_message(message: Message) -> ChatMessage:
+    kind = {
+        "system": ChatMessageSystem,
+        "user": ChatMessageUser,
+        "assistant": ChatMessageAssistant,
+    }[message.role]
+    if isinstance(message.content, str):
+        return kind(content=message.content)
+    last = len(message.content) - 1
+    parts: list[Content] = [
+        ContentText(text=part, cache_breakpoint=True if i < last else None)
+        for i, part in enumerate(message.content)
+    ]
+    return kind(content=parts)
+
+
+def reply_of(output: ModelOutput) -> Reply:
+    """A model's output as a plain value; an output without a choice is an empty reply."""
+    if not output.choices:
+        return Reply("", stop_reason="unknown", error=output.error or "no choice in the output")
+    choice, usage = output.choices[0], output.usage
+    content = choice.message.content
+    parts = [content] if isinstance(content, str) else content
+    reasoning = [part.reasoning for part in parts if isinstance(part, ContentReasoning)]
+    text = [part if isinstance(part, str) else part.text for part in parts if _is_text(part)]
+    return Reply(
+        text="".join(text),
+        reasoning="\n".join(reasoning),
+        stop_reason=choice.stop_reason,
+        logprobs=tuple(
+            {top.token: top.logprob for top in token.top_logprobs or []}
+            | {token.token: token.logprob}
+            for token in (choice.logprobs.content if choice.logprobs else [])
+        ),
+        output_tokens=usage.output_tokens if usage else None,
+        reasoning_tokens=usage.reasoning_tokens if usage else None,
+        error="" if choice.message.content else output.error or "",
+    )
+
+
+def _is_text(part: str | Content) -> bool:
+    return isinstance(part, str | ContentText)
+
+
+class Budget:
+    """What a run may spend in US dollars, and what it has spent."""
+
+    def __init__(self, limit: float, price: Any) -> None:
+        self.limit = limit
+        self.price = price
+        self.spent = 0.0
+
+
+_budget: Budget | None = None
+
+
+def set_budget(budget: Budget | None) -> None:
+    """Set or lift the budget of the runs that follow in this process."""
+    global _budget
+    _budget = budget
+
+
+def check_budget() -> None:
+    """Raise before a call once the budget is used up; calls under way are kept."""
+    if _budget is not None and _budget.spent >= _budget.limit:
+        raise RunError(
+            f"cost limit of ${_budget.limit:g} reached; run the same command with a higher "
+            "--cost-limit to go on where this run stopped"
+        )
+
+
+def spend(output: ModelOutput) -> None:
+    """Count what a call cost."""
+    if _budget is not None and output.usage is not None:
+        _budget.spent += _budget.price(output.usage)
