@@ -168,6 +168,7 @@ READ = {
         {3},
     ),
     "thinking opened after the answer": (f"{THREE}\n<think>but perhaps [1]", {3}),
+    "thinking opened on the answer's line": (f'{THREE} <think>or {{"violated_rules": []}}', {3}),
     "thinking, then a fence": (f"<think>hm</think>\n```json\n{THREE}\n```\nDone.", {3}),
     "other spellings of the tag": (
         f"<thinking>x</thinking><reasoning>y</reasoning>{THREE}",
@@ -319,7 +320,9 @@ NOT_READ = {
     ),
     "refusal in a JSON string": ('"I can\'t help with that."', REFUSED),
     "refusal under a key": ('{"refusal": "I can\'t help with that."}', REFUSED),
-    "refusal after thinking": ("<think>rule 1?</think>I'm sorry, but I can't.", REFUSED),
+    "refusal after thinking": ("<think>rule 1</think>I'm sorry, but I can't.", REFUSED),
+    "refusal only in the thinking": ("<think>\nI can't help.\n</think>", UNPARSED),
+    "nested too deeply": (f'So: {{"a": {"[" * 80}{"]" * 80}, "violated_rules": [3]}}', UNPARSED),
 }
 
 
@@ -536,6 +539,11 @@ FROM_REPLY = {
     ),
     "answer in the thinking field": (Reply("", f"\n{THREE}", output_tokens=9), {3}),
     "thinking that holds an answer is none": (Reply("", f"Perhaps {THREE}"), UNPARSED),
+    "thinking field beside thinking in the text": (Reply("<think>a", THREE), UNPARSED),
+    "cut behind a byte order mark, but complete": (
+        Reply("\ufeff" + THREE, stop_reason="max_tokens"),
+        {3},
+    ),
     "thinking is not read beside a text": (Reply("Rule 3.", THREE), UNPARSED),
     "markers inside a whole answer": (
         Reply('{"analysis": "<|channel|>analysis<|message|>", "violated_rules": [3]}'),
@@ -750,7 +758,9 @@ def test_a_mebibyte_takes_no_time(text):
     ):
         start = time.process_time()
         outcome(read())
-        assert time.process_time() - start < 1.5  # 0.4 s on a slow machine; quadratic takes hours
+        assert (
+            time.process_time() - start < 4
+        )  # at most 0.4 s on two idle cores; quadratic takes minutes
 
 
 @pytest.mark.parametrize("depth", [60, 900, sys.getrecursionlimit() * 2, 100_000])
@@ -780,3 +790,4 @@ def test_an_answer_behind_a_thousand_pieces_is_not_guessed():
     noise = '{"a": 1}' * 2_000
     assert parse_violated_rules(noise + THREE, RULES).state == UNPARSED
     assert parse_violated_rules(THREE + noise, RULES).violated == {3}
+    assert parse_violated_rules(THREE + noise + THREE, RULES).state == UNPARSED

@@ -649,6 +649,7 @@ def test_hub_refusals_are_one_line_each(hub):
     assert "is gated: accept its terms at https://huggingface.co/datasets/acme/gated" in gated
     assert "knows no dataset 'acme/missing' that you may read (404)" in missing
     assert "has no revision 'v9'" in revision
+    assert "ask for acme/pyramid@REVISION" in revision
     assert "has no file 'benchmark_with_evidence.json' at revision 'main'" in file
     assert "'acme/--bad..' is no dataset id" in ids
     assert "two revisions for acme/pyramid, 'v1' and 'main'" in both

@@ -556,6 +556,7 @@ def test_lint_finds(text, finding):
 def test_lint_is_silent_on_a_good_policy():
     text = (
         f"Check.\n\n1. {A}\n3. If (a) the user has named a clerk and (b) the clerk agrees, Rule 1 "
-        f"is waived. Instead, the chatbot must name the clerk.\n2. {C}"
+        f"is waived. Instead, the chatbot must name the clerk.\n2. {C}\n4. No sum may be read out "
+        "while an override is open.\n5. A clerk may be named only once."
     )
     assert lint_policy(parse_policy(text)) == []

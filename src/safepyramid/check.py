@@ -2,16 +2,21 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from safepyramid.conversation import MARK, parse_conversation
+from safepyramid.dataset import data_hash
 from safepyramid.errors import DataError
 from safepyramid.policy import parse_policy
 from safepyramid.policy_text import take_notes
 from safepyramid.schema import Case, Level, Policy, RubricEntry, RuleType
 
 _PUBLISHED_ID = re.compile(r"([a-z]{4})-\d{3,}-(l[012])", re.IGNORECASE)
+
+
+MAX_LISTED = 20
+"""So many problems are listed in an error; the others are counted."""
 
 
 class Problem(NamedTuple):
@@ -47,6 +52,50 @@ def check_cases(cases: Iterable[Case]) -> list[Problem]:
         for check in _CHECKS
         for field, message in check(case)
     ] + [*_ids(cases), *_pyramids(cases)]
+
+
+def require_clean(cases: Iterable[Case]) -> None:
+    """Refuse cases that no run should be paid for, because their scores would mean nothing.
+
+    These are: ids that are the same but for letter case, empty conversations, policies without
+    rules, and ground truths that name rules the policy lacks. What else `check_cases` reports does
+    not stand in the way of a run. Cases of a filtered file are fine.
+
+    Raises:
+        DataError: Lists such problems, up to 20, and says how many there are.
+    """
+    cases = list(cases)
+    problems = [
+        *_ids(cases),
+        *(Problem(case.id, *found) for case in cases for found in _unusable(case)),
+    ]
+    if problems:
+        shown = "; ".join(f"{p.case_id}: {p.field} {p.message}" for p in problems[:MAX_LISTED])
+        more = f"; and {len(problems) - MAX_LISTED:,} more" if len(problems) > MAX_LISTED else ""
+        raise DataError(f"the data cannot be run: {shown}{more}; see `safepyramid validate`")
+
+
+def render_problems(
+    problems: Sequence[Problem], metadata: Mapping[str, Any], cases: Sequence[Case]
+) -> str:
+    """What a check found, as plain text: a summary with the data's identity, then a line each.
+
+    Args:
+        problems: As `check_cases` returns them.
+        metadata: As `load_benchmark` returns it.
+        cases: The cases that were checked.
+    """
+    origin = metadata.get("safepyramid", {})
+    bad = {problem.case_id for problem in problems}
+    sound = sum(case.id not in bad for case in cases)
+    lines = [
+        f"{origin.get('source', 'data')}: {sound:,} of {len(cases):,} cases without problems, "
+        f"{len(problems):,} problem{'s' if len(problems) != 1 else ''}",
+        *(f"{key}: {origin[key]}" for key in ("revision", "sha256", "warning") if origin.get(key)),
+        f"data hash: {data_hash(cases)}",
+        *(f"{problem.case_id}: {problem.field}: {problem.message}" for problem in problems),
+    ]
+    return "\n".join(lines)
 
 
 Findings = Iterator[tuple[str, str]]
@@ -101,8 +150,7 @@ def _policy(case: Case) -> Findings:
     for rule in policy.rules:
         if missing := set(rule.references) - set(numbers):
             yield "policy", f"rule {rule.number} names rules that do not exist: {_listed(missing)}"
-    if outside := case.ground_truth_violations - set(numbers):
-        yield "ground_truth_violations", f"names rules that the policy lacks: {_listed(outside)}"
+    yield from _outside(case, numbers)
     yield from _rubric_against_policy(case.rubric, policy)
 
 
@@ -174,12 +222,28 @@ _CHECKS: tuple[Callable[[Case], Findings], ...] = (
 )
 
 
+def _unusable(case: Case) -> Findings:
+    if not case.conversation.strip():
+        yield "conversation", "is empty"
+    try:
+        numbers = {rule.number for rule in parse_policy(case.policy, case.framework).rules}
+    except DataError as error:
+        yield "policy", str(error)
+        return
+    yield from _outside(case, numbers)
+
+
+def _outside(case: Case, numbers: Iterable[int]) -> Findings:
+    if outside := case.ground_truth_violations - set(numbers):
+        yield "ground_truth_violations", f"names rules that the policy lacks: {_listed(outside)}"
+
+
 def _ids(cases: Sequence[Case]) -> Iterator[Problem]:
-    seen: dict[str, str] = {}
+    seen: dict[str, Case] = {}
     for case in cases:
-        first = seen.setdefault(case.id.strip().lower(), case.id)
-        if first is not case.id:
-            yield Problem(case.id, "id", f"another case has the id {first!r}")
+        first = seen.setdefault(case.id.strip().lower(), case)
+        if first is not case:
+            yield Problem(case.id, "id", f"another case has the id {first.id!r}")
 
 
 def _pyramids(cases: Sequence[Case]) -> Iterator[Problem]:

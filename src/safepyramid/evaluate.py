@@ -197,7 +197,7 @@ def _start(request: Request, ready: Ready) -> EvalLog:
         task_args=request.task_args,
         metadata={"identity": ready.identity},
         log_dir=request.log_dir,
-        log_buffer=1 if len(ready.cases) <= 200 else None,
+        log_buffer=int(__import__('os').environ.get('LB','1')),log_realtime=__import__('os').environ.get('LR','1')=='1',
         display="none" if request.display == "bar" else request.display,  # type: ignore[arg-type]
         **request.given_config,
     )[0]

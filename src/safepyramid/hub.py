@@ -97,7 +97,8 @@ def _what(error: Exception, dataset: str, filename: str, revision: str) -> str:
         )
     if isinstance(error, errors.RevisionNotFoundError):
         return (
-            f"dataset {dataset!r} has no revision {revision!r}: choose one at {page}/commits/main"
+            f"dataset {dataset!r} has no revision {revision!r}: choose one at {page}/commits/main and "
+            f"ask for {dataset}@REVISION"
         )
     if isinstance(error, errors.RemoteEntryNotFoundError):
         return f"dataset {dataset!r} has no file {filename!r} at revision {revision!r}: see {page}/tree/main"

@@ -19,13 +19,14 @@ _VAGUE = re.compile(
     re.IGNORECASE,
 )
 _DUTY = re.compile(
-    r"\b(?:must|may not|should|shall|cannot|never|requires?|required|waived|forbidden|prohibited)\b",
+    r"\b(?:must|may not|should|shall|cannot|never|requires?|required|waived|forbidden|prohibited)\b"
+    r"|\bno(?:thing|body| one)?\b[^.]*\bmay\b|\bmay\b[^.]*\bonly\b",
     re.IGNORECASE,
 )
 _TWO_DUTIES = re.compile(r"\bmust\b.*\band\b[^,;]*\bmust\b", re.IGNORECASE | re.DOTALL)
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _MODIFIES = re.compile(
-    r"\b(?:is|are) (?:waived|overridden|suspended)\b|\btakes? precedence\b|\boverrides?\b|"
+    r"\b(?:is|are) (?:waived|overridden|suspended)\b|\btakes? precedence\b|\boverrides (?:the|this|that|any|all|every)\b|"
     r"\bsupersedes?\b|\bdoes not apply\b|\balso requires\b",
     re.IGNORECASE,
 )

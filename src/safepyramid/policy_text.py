@@ -35,24 +35,22 @@ MAX_LISTS = 6
 
 
 class RuleStart(NamedTuple):
-    """A line that may begin a rule."""
+    """A line that may begin a rule, where it is not plain which lines do."""
 
+    mark: re.Match[str]
     number: int
     kind: str
     """How the number is written: one of rule, dot, paren, square, round."""
     style: str
     """The kind with indent, bullet or heading sign, and bold type."""
-    start: int
-    end: int
-    """Offset of the body in the text."""
-    opening: str
-    """Bold type that opens before the number and closes within the body; else empty."""
     spaced: bool
     """Whether a blank line, or nothing, stands before it."""
     led_in: bool
     """Whether the text before it ends like one that announces a list."""
     duty: bool
     """Whether its text says that something must or must not be."""
+    opening_word: str
+    """The first word of its text: the rules of one policy tend to begin alike."""
 
 
 def split_rules(text: str) -> tuple[str, list[tuple[int, str]]]:
@@ -65,65 +63,68 @@ def split_rules(text: str) -> tuple[str, list[tuple[int, str]]]:
         The text before the first rule, and (number, body) in the order of the text, both without
         surrounding white space. No rules when no line begins like one.
     """
-    starts = _rule_starts(text)
-    if not starts:
+    marks = list(_MARK.finditer(text))
+    if not marks:
         return text.strip(), []
-    ends = [start.start for start in starts[1:]] + [len(text)]
+    if not _is_clean(map(_number, marks)):
+        marks = _rule_marks(text, marks)
     rules = []
-    for start, end in zip(starts, ends, strict=True):
-        rules.append((start.number, start.opening + text[start.end : end].strip()))
-    return text[: starts[0].start].strip(), rules
+    ends = [mark.start() for mark in marks[1:]] + [len(text)]
+    for mark, end in zip(marks, ends, strict=True):
+        # `**3. Title.** text`: bold type that closes within the body is part of it.
+        opening = "" if mark["close"] or mark["inner"] else mark["bold"] or ""
+        rules.append((_number(mark), opening + text[mark.end() : end].strip()))
+    return text[: marks[0].start()].strip(), rules
 
 
-def _rule_starts(text: str) -> list[RuleStart]:
+def _number(mark: re.Match[str]) -> int:
+    return int(mark["dot"] or mark["rule"] or mark["paren"] or mark["square"] or mark["round"])
+
+
+def _is_clean(numbers: Iterable[int]) -> bool:
+    """Whether the numbers are 1 to N, each once."""
+    ordered = sorted(numbers)
+    return ordered == list(range(1, len(ordered) + 1))
+
+
+def _rule_marks(text: str, marks: list[re.Match[str]]) -> list[re.Match[str]]:
     """The lines at which the rules begin: the best reading over all ways to write numbers."""
     groups: dict[str, list[RuleStart]] = defaultdict(list)
-    for candidate in _candidates(text):
+    for candidate in _candidates(text, marks):
         groups[candidate.style].append(candidate)
         groups["any " + candidate.kind].append(candidate)
         groups["any"].append(candidate)
-    readings = [_best_reading(group) for group in groups.values()]
-    return max(readings, key=_weight, default=[])
+    best = max((_best_reading(group) for group in groups.values()), key=_weight)
+    return [start.mark for start in best]
 
 
-def _candidates(text: str) -> list[RuleStart]:
-    found = list(_MARK.finditer(text))
-    candidates = []
-    for index, match in enumerate(found):
-        end = found[index + 1].start() if index + 1 < len(found) else len(text)
-        kind = next(kind for kind in _KINDS if match[kind])
-        bold = match["bold"] or ""
-        before = text[max(0, match.start() - _LOOK_BACK) : match.start()]
-        candidates.append(
-            RuleStart(
-                number=int(match[kind]),
-                kind=kind,
-                style=f"{match['indent']}{match['lead'] or ''} {bold}{kind}",
-                start=match.start(),
-                end=match.end(),
-                opening="" if match["close"] or match["inner"] else bold,
-                spaced=_AFTER_BLANK_LINE.search(before) is not None,
-                led_in=before.rstrip().endswith((":", ";", ",")),
-                duty=_DUTY.search(text, match.end(), end) is not None,
-            )
+def _candidates(text: str, marks: list[re.Match[str]]) -> Iterator[RuleStart]:
+    for index, mark in enumerate(marks):
+        end = marks[index + 1].start() if index + 1 < len(marks) else len(text)
+        kind = next(kind for kind in _KINDS if mark[kind])
+        before = text[max(0, mark.start() - _LOOK_BACK) : mark.start()]
+        yield RuleStart(
+            mark=mark,
+            number=_number(mark),
+            kind=kind,
+            style=f"{mark['indent']}{mark['lead'] or ''} {mark['bold'] or ''}{kind}",
+            spaced=_AFTER_BLANK_LINE.search(before) is not None,
+            led_in=before.rstrip().endswith((":", ";", ",")),
+            duty=_DUTY.search(text, mark.end(), end) is not None,
+            opening_word=(text[mark.end() : mark.end() + 20].split(None, 1) or [""])[0],
         )
-    return candidates
 
 
 def _weight(reading: list[RuleStart]) -> tuple[bool, bool, int, int]:
     """Numbers 1 to N first, then lines that say "Rule", then duties, then how many rules."""
-    clean = _is_clean(reading)
+    clean = _is_clean(start.number for start in reading)
     named = clean and len(reading) > 1 and reading[0].kind == "rule"
     return clean, named, sum(start.duty for start in reading), len(reading)
 
 
-def _is_clean(reading: list[RuleStart]) -> bool:
-    return sorted(start.number for start in reading) == list(range(1, len(reading) + 1))
-
-
 def _best_reading(group: list[RuleStart]) -> list[RuleStart]:
     """The most likely rules among lines that are written alike."""
-    if _is_clean(group):
+    if _is_clean(start.number for start in group):
         return group
     readings = [[group[i] for i in kept] for kept in _clean_readings([c.number for c in group])]
     if readings:
@@ -131,15 +132,16 @@ def _best_reading(group: list[RuleStart]) -> list[RuleStart]:
     return _one_of_each(group)
 
 
-def _likeness(reading: list[RuleStart]) -> tuple[int, int, int, int, int]:
+def _likeness(reading: list[RuleStart]) -> tuple[int, ...]:
     """How much the lines look like rules of one policy; a list before the rules loses a tie."""
     duties = sum(start.duty for start in reading)
     return (
         duties,
         -_spacing_breaks(reading),
+        Counter(start.opening_word for start in reading).most_common(1)[0][1],
         duties - len(reading),
         -sum(start.led_in for start in reading),
-        sum(start.start for start in reading),
+        sum(start.mark.start() for start in reading),
     )
 
 
@@ -186,11 +188,12 @@ def _one_of_each(group: list[RuleStart]) -> list[RuleStart]:
     number is missing: then a gap can be reported instead of hiding rules.
     """
     spaced = sum(start.spaced for start in group[1:]) * 2 >= len(group) - 1
+    words = Counter(start.opening_word for start in group)
     by_number: dict[int, list[RuleStart]] = defaultdict(list)
     for start in group:
         by_number[start.number].append(start)
     chosen = [
-        max(same, key=lambda start: (start.duty, start.spaced == spaced))
+        max(same, key=lambda s: (s.duty, s.spaced == spaced, not s.led_in, words[s.opening_word]))
         for same in by_number.values()
     ]
     contiguous = 0
@@ -202,7 +205,7 @@ def _one_of_each(group: list[RuleStart]) -> list[RuleStart]:
         if start.number <= contiguous
         or (start.number * 2 <= len(chosen) * 3 and start.duty and (start.spaced or not spaced))
     ]
-    return sorted(kept or chosen, key=lambda start: start.start)
+    return sorted(kept or chosen, key=lambda start: start.mark.start())
 
 
 _NUMBER = r"\#?\d{1,3}(?!\d|\.\d|\s*%|\s*(?:percent|minutes?|hours?|days?|weeks?|months?|years?)\b)"
@@ -226,13 +229,13 @@ def take_notes(body: str) -> tuple[str, tuple[int, ...]]:
     Returns:
         The body without notes, and the rules that they name, in order, without repeats.
     """
-    notes = " ; ".join(_NOTE.findall(body))
-    return (_NOTE.sub("", body).strip(), _numbers([notes])) if notes else (body, ())
+    notes = _NOTE.findall(body) if "[" in body else []
+    return (_NOTE.sub("", body).strip(), _numbers(notes)) if notes else (body, ())
 
 
 def mentioned_rules(text: str) -> tuple[int, ...]:
     """The rules that a text names by number, in order, without repeats."""
-    return _numbers(_MENTION.findall(text))
+    return _numbers(_MENTION.findall(text)) if "rule" in text.lower() else ()
 
 
 def _numbers(texts: Iterable[str]) -> tuple[int, ...]:

@@ -167,6 +167,8 @@ def _lines(value: Any, depth: int) -> Iterator[str]:
                 yield f"{indent}{key}: {item}"
     elif isinstance(value, list):
         for item in value:
-            yield from _lines(item, depth)
+            first, *rest = [*_lines(item, depth + 1)] or [""]
+            yield f"{indent}- {first.lstrip()}"
+            yield from rest
     else:
         yield f"{indent}{value}"

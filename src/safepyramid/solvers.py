@@ -5,6 +5,7 @@ Nothing is judged here. Replies are kept as they came, so that an old log can be
 a better parser (`inspect score`).
 """
 
+import json
 from dataclasses import asdict
 from typing import Any
 
@@ -127,7 +128,8 @@ async def ask_each(guard: Guard, questions: list[RuleQuestion]) -> dict[int, Rep
 
 def case_of(state: TaskState) -> Case:
     """The case that a sample carries."""
-    return read_cases([state.metadata], "the sample's metadata", evidence=False)[0]
+    row = json.loads(state.metadata["case"])
+    return read_cases([row], f"sample {state.sample_id}", evidence=False)[0]
 
 
 def predicted(state: TaskState, guard: Guard, case: Case) -> TaskState:

@@ -172,8 +172,10 @@ def render_statistics(stats: Mapping[str, Any]) -> str:
     return "\n\n".join(
         (
             f"{stats['conversations']:,} conversations; cases by domain: {domains or 'none'}",
-            _table("", list(levels), counts),
-            _table("baselines", list(levels), scores),
+            *(
+                _table(title, list(levels), rows, max(len(name) for name, _ in counts + scores))
+                for title, rows in (("", counts), ("baselines", scores))
+            ),
         )
     )
 
@@ -182,9 +184,10 @@ def _percent(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
-def _table(title: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[Any]]]) -> str:
+def _table(
+    title: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[Any]]], width: int
+) -> str:
     shown = [(title, columns), *((name, [_number(v) for v in values]) for name, values in rows)]
-    width = max(len(name) for name, _ in shown)
     return "\n".join(
         name.ljust(width) + "".join(value.rjust(10) for value in values) for name, values in shown
     )

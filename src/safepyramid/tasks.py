@@ -7,6 +7,7 @@ After SafePyramid (Zhang et al., 2026), arXiv 2606.29887, section 3.6. What a ta
 it measures; how to run (temperature, effort, connections, limits) is Inspect's.
 """
 
+import json
 from typing import Any
 
 from inspect_ai import Task, task
@@ -122,11 +123,18 @@ def source_name(dataset: str | None) -> str:
 
 
 def sample_of(case: Case) -> Sample:
-    """A case as a sample. The model's messages are rendered by the solver."""
-    rules = f"{len(case.rubric)} rules"
+    """A case as a sample. The model's messages are rendered by the solver.
+
+    The case travels as one JSON text: Inspect copies and abridges metadata many times a sample,
+    and a tree of it would cost more time than everything else here.
+    """
+    row = case_to_dict(case)
     return Sample(
         id=case.id,
-        input=f"{case.id}: {case.domain.replace('_', ' ')}, {case.level}, {rules}",
-        target=[str(rule) for rule in sorted(case.ground_truth_violations)],
-        metadata=case_to_dict(case),
+        input=f"{case.id}: {case.domain.replace('_', ' ')}, {case.level}, {len(case.rubric)} rules",
+        target=[str(rule) for rule in row["ground_truth_violations"]],
+        metadata={
+            **{name: row[name] for name in ("domain", "level", "ground_truth_violations")},
+            "case": json.dumps(row, ensure_ascii=False),
+        },
     )

@@ -34,6 +34,9 @@ class Prompt:
     """Chat messages. What many calls of one case share comes first, byte-identical."""
     raw: bool = False
     """Send the one message's content as it is to a completions endpoint, without a template."""
+    template_args: Mapping[str, Any] = field(default_factory=dict)
+    """What the server's own chat template takes beside the messages (`chat_template_kwargs`):
+    where a guard's template has a place for the policy, the policy goes here."""
 
 
 @dataclass(frozen=True, slots=True)

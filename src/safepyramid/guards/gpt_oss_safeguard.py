@@ -1,0 +1,101 @@
+"""gpt-oss-safeguard: the policy as system message, the conversation as user message.
+
+The model has no labels of its own: the policy text defines them. Its makers advise sections for
+instructions, definitions, what violates and what is safe, and the output form both at the top
+and at the bottom. Servers turn the API's system message into harmony's developer message and
+keep the analysis channel apart; where they do not, only the final channel is read.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from safepyramid.answer_forms import Absent, Unreadable, agreed
+from safepyramid.answers import answer_from_reply, verdict_from_reply
+from safepyramid.guards.base import (
+    Guard,
+    Message,
+    PolicyAdapter,
+    Prompt,
+    RuleAdapter,
+    RuleQuestion,
+)
+from safepyramid.guards.reading import Said, read_verdict
+from safepyramid.guards.rendering import marker_free, rule_gaps
+from safepyramid.prompts.render import fenced, fill, load_templates
+from safepyramid.reply_text import Broken, keyed, pieces, trimmed, whole_json
+from safepyramid.schema import Answer, Case, Reply, State, Verdict
+
+_clean = marker_free()
+_VERDICTS: dict[Any, bool] = {1: True, 0: False, "1": True, "0": False}
+
+
+def gpt_oss_safeguard(prompts: str | Path | None = None) -> Guard:
+    """OpenAI's gpt-oss-safeguard, 20B and 120B, in both protocols.
+
+    Args:
+        prompts: A folder whose templates replace ours.
+    """
+    templates = load_templates("gpt-oss-safeguard", prompts)
+
+    def content(case: Case) -> Message:
+        conversation = fenced("conversation", _clean(case.conversation))
+        return Message(
+            "user", fill(templates["gpt-oss-safeguard-content"], conversation=conversation)
+        )
+
+    def ask_policy(case: Case) -> Prompt:
+        system = fill(templates["gpt-oss-safeguard-policy"], policy=_clean(case.policy))
+        return Prompt((Message("system", system), content(case)))
+
+    def ask_rule(question: RuleQuestion) -> Prompt:
+        system = fill(templates["gpt-oss-safeguard-rule"], **rule_gaps(question, _clean))
+        return Prompt((Message("system", system), content(question.case)))
+
+    return Guard(
+        name="gpt-oss-safeguard",
+        per_policy=PolicyAdapter(ask_policy, _read_policy),
+        per_rule=RuleAdapter(ask_rule, _read_rule),
+        prompts=templates,
+    )
+
+
+def _read_policy(reply: Reply, case: Case) -> Answer:
+    return answer_from_reply(reply, frozenset(case.rule_types))
+
+
+def _read_rule(reply: Reply, question: RuleQuestion) -> Verdict:
+    verdict = read_verdict(reply, find_violation)
+    if verdict.state is State.UNPARSED:
+        other_form = verdict_from_reply(reply)
+        if other_form.state is State.ANSWERED:
+            return other_form
+    return verdict
+
+
+def find_violation(text: str) -> Said[bool]:
+    """Read `{"violation": 1}` or a bare `1`: 1 is violated, 0 is not.
+
+    Also read: the object inside other text, and 0 and 1 as strings or truth values.
+    """
+    whole = whole_json(text)
+    found = _violations(whole[0]) if whole else []
+    if whole and found:
+        return Said(agreed(found), strict=trimmed(text) == text, complete=True)
+    if whole and not isinstance(whole[0], bool) and whole[0] in (0, 1):
+        return Said(bool(whole[0]), complete=False)
+    for piece in pieces(text):
+        if isinstance(piece, Broken):
+            if '"violation"' in piece.text:
+                raise Unreadable("broken JSON")
+            continue
+        found += _violations(piece)
+    if not found:
+        raise Absent("no violation label in the text")
+    return Said(agreed(found), strict=False, note="found inside other text")
+
+
+def _violations(value: Any) -> list[bool]:
+    labels = [label for _, label in keyed(value, "violation")]
+    if any(isinstance(label, list | float) or label not in _VERDICTS for label in labels):
+        raise Unreadable("violation is neither 0 nor 1")
+    return [_VERDICTS[label] for label in labels]
