@@ -142,6 +142,12 @@ def main(debug: bool) -> None:
 )
 @click.option("--fresh", is_flag=True, help="Start anew even where an earlier run could go on.")
 @click.option(
+    "--trial/--no-trial",
+    default=True,
+    show_default=True,
+    help="Try every part on one case before a run.",
+)
+@click.option(
     "--display",
     type=click.Choice(["bar", "full", "rich", "plain", "log", "none"]),
     default="bar",
@@ -180,6 +186,7 @@ def eval_command(**given: Any) -> None:
         log_dir=given["log_dir"],
         cost_limit=given["cost_limit"],
         fresh=given["fresh"],
+        trial=given["trial"],
         display=given["display"],
     )
     if given["dry_run"]:

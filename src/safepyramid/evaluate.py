@@ -5,18 +5,22 @@ so that the same command goes on where it stopped and never goes on over other d
 settings.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from filelock import FileLock, Timeout
 from inspect_ai import eval as inspect_eval
 from inspect_ai import eval_retry
-from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log_sample_summaries
+from inspect_ai.log import EvalLog
 from inspect_ai.model import GenerateConfig, Model, ModelUsage, get_model
 
+from safepyramid.analysis.load import read_log
 from safepyramid.check import require_clean
 from safepyramid.dataset import data_hash, load_benchmark
 from safepyramid.errors import RunError
@@ -25,7 +29,10 @@ from safepyramid.guards.base import Guard
 from safepyramid.plan import plan_run, price_of, render_plan, require_price
 from safepyramid.progress import shown
 from safepyramid.prompts.render import prompts_hash
-from safepyramid.schema import Case, Protocol
+from safepyramid.results import Results, results_from_lines
+from safepyramid.runs import choose, earlier_runs
+from safepyramid.schema import Case, Protocol, State
+from safepyramid.score import baseline_rows, render_score, score_results
 from safepyramid.solvers import Budget, rule_questions, set_budget
 from safepyramid.tasks import TASK_VERSION
 
@@ -57,6 +64,8 @@ class Request:
     log_dir: str = "logs"
     cost_limit: float | None = None
     fresh: bool = False
+    trial: bool = True
+    """Try every part on one case before a run."""
     display: str = "bar"
     """`bar` is ours; any other is one of Inspect's displays."""
 
@@ -175,20 +184,44 @@ def run(request: Request, ready: Ready) -> tuple[EvalLog, str]:
 
 
 def _run_locked(request: Request, ready: Ready) -> tuple[EvalLog, str]:
-    earlier = None if request.fresh or ready.guard.predict else _earlier(request)
-    if earlier is not None:
-        _require_same(earlier, ready.identity)
-        done = len(_done(earlier))
-        if done == len(ready.cases):
-            return earlier, f"already complete, nothing was called: {earlier.location}"
-        note = f"resumed {earlier.location}: at least {done} of {len(ready.cases)} cases were kept"
-        with shown(len(ready.cases), done, quiet=request.display != "bar"):
-            return _with_budget(request, lambda: _retry(request, earlier)), note
-    with shown(len(ready.cases), quiet=request.display != "bar"):
-        return _with_budget(request, lambda: _start(request, ready)), ""
+    earlier = None
+    if not request.fresh and ready.guard.predict is None:
+        earlier = choose(
+            earlier_runs(request.log_dir, request.protocol, request.model, request.task_args),
+            ready.identity,
+        )
+    if earlier is None:
+        return _watched(request, ready, 0, lambda: _start(request, ready)), ""
+    where = _path(earlier.log)
+    if earlier.done == len(ready.cases):
+        return earlier.log, f"already complete, nothing was called: {where}"
+    log = _watched(request, ready, earlier.done, lambda: _retry(request, earlier.log))
+    return log, f"resumed {where}: at least {earlier.done} of {len(ready.cases)} cases were kept"
 
 
-def _start(request: Request, ready: Ready) -> EvalLog:
+def _watched(
+    request: Request, ready: Ready, kept: int, call: Callable[[], list[EvalLog]]
+) -> EvalLog:
+    """Run with progress and budget; say what to do after an interruption."""
+    if request.cost_limit is not None and request.model is not None:
+        set_budget(Budget(request.cost_limit, price=_pricer(request.model)))
+    stopped = "stopped; what was finished is kept: the same command goes on from here"
+    try:
+        with shown(len(ready.cases), kept, quiet=request.display != "bar"):
+            logs = call()
+    except KeyboardInterrupt:
+        raise RunError(stopped) from None
+    finally:
+        set_budget(None)
+    if not logs or logs[0].status == "cancelled":
+        raise RunError(stopped)
+    log = logs[0]
+    if log.status == "error" and log.error is not None:
+        raise RunError(f"the run failed: {log.error.message}; log: {log.location}")
+    return log
+
+
+def _start(request: Request, ready: Ready) -> list[EvalLog]:
     return inspect_eval(
         f"safepyramid/{request.protocol}",
         model=request.model or "none/none",
@@ -197,38 +230,28 @@ def _start(request: Request, ready: Ready) -> EvalLog:
         task_args=request.task_args,
         metadata={"identity": ready.identity},
         log_dir=request.log_dir,
-        log_buffer=int(__import__('os').environ.get('LB','1')),log_realtime=__import__('os').environ.get('LR','1')=='1',
+        score_display=False,
         display="none" if request.display == "bar" else request.display,  # type: ignore[arg-type]
         **request.given_config,
-    )[0]
+    )
 
 
-def _retry(request: Request, earlier: EvalLog) -> EvalLog:
-    how = {
-        name: request.given_config.get(name)
-        for name in ("max_retries", "timeout", "attempt_timeout", "max_connections")
-    }
+def _retry(request: Request, earlier: EvalLog) -> list[EvalLog]:
+    given = request.given_config
+    # by its address: a log without its samples would be run again from the start
     return eval_retry(
-        earlier,
+        earlier.location,
         log_dir=request.log_dir,
+        score_display=False,
         display="none" if request.display == "bar" else request.display,  # type: ignore[arg-type]
-        **how,
-    )[0]
+        max_retries=given.get("max_retries"),
+        timeout=given.get("timeout"),
+        attempt_timeout=given.get("attempt_timeout"),
+        max_connections=given.get("max_connections"),
+    )
 
 
-def _with_budget(request: Request, call: Any) -> EvalLog:
-    if request.cost_limit is not None and request.model is not None:
-        set_budget(Budget(request.cost_limit, price=_pricer(request.model)))
-    try:
-        log: EvalLog = call()
-    finally:
-        set_budget(None)
-    if log.status == "cancelled":
-        raise RunError("stopped; what was finished is kept: the same command goes on from here")
-    return log
-
-
-def _pricer(model: str) -> Any:
+def _pricer(model: str) -> Callable[[ModelUsage], float]:
     def price(usage: ModelUsage) -> float:
         cached = usage.input_tokens_cache_read or 0
         written = usage.input_tokens_cache_write or 0
@@ -238,54 +261,36 @@ def _pricer(model: str) -> Any:
     return price
 
 
-def _earlier(request: Request) -> EvalLog | None:
-    """The log of the same command that got furthest, newest first among equals."""
-    found = [
-        log
-        for info in list_eval_logs(request.log_dir)
-        if (log := read_eval_log(info, header_only=True)).eval.model == request.model
-        and log.eval.task_registry_name == f"safepyramid/{request.protocol}"
-        and log.eval.task_args_passed == request.task_args
-        and "identity" in (log.eval.metadata or {})
-    ]
-    return max(found, key=lambda log: (len(_done(log)), log.eval.created), default=None)
+def _path(log: EvalLog) -> str:
+    """Where a log lies, as a path where it is a file here."""
+    return (
+        str(Path(url2pathname(urlsplit(log.location).path)))
+        if log.location.startswith("file:")
+        else log.location
+    )
 
 
-def _require_same(earlier: EvalLog, identity: Mapping[str, Any]) -> None:
-    was = (earlier.eval.metadata or {})["identity"]
-    for name, now in identity.items():
-        if was.get(name) != now:
-            raise RunError(
-                f"{Path(earlier.location).name} is a run of this command with other {name}: "
-                f"{was.get(name)!r} then, {now!r} now; restore them, or start anew with --fresh "
-                "(the old log stays) or another --log-dir"
-            )
-
-
-def _done(log: EvalLog) -> set[str]:
-    """The cases of a log that have a result."""
-    return {
-        str(sample.id)
-        for sample in read_eval_log_sample_summaries(log.location)
-        if sample.completed and not sample.error
-    }
+def _faults(results: Results) -> list[str]:
+    """What went wrong in transport or with us, each kind once, with how often."""
+    notes = Counter(p.note for p in results.predictions.values() if p.state is State.ERROR)
+    if not notes:
+        return []
+    lines = [f"{count} cases failed: {note}" for note, count in notes.most_common(3)]
+    return [*lines, "the same command asks for the failed cases again", ""]
 
 
 def summary(request: Request, ready: Ready, log: EvalLog, note: str) -> str:
     """What a finished run says on the terminal: the table, baselines beside it, the log."""
-    from safepyramid.analysis.load import read_log
-    from safepyramid.results import results_from_lines
-    from safepyramid.score import baseline_rows, render_score, score_results
-
     results = results_from_lines(read_log(log.location))
     result = score_results(results, ready.cases)
     shown = "" if ready.guard.name in BASELINES else f" · {request.model or ''}"
     lines = [
         *([note, ""] if note else []),
+        *_faults(results),
         f"{ready.guard.name}{shown} · {request.protocol} · {request.dataset}",
         render_score(result, baselines=baseline_rows(ready.cases)),
         "",
-        f"log: {log.location}",
+        f"log: {_path(log)}",
         f"see each case: inspect view start --log-dir {request.log_dir}",
     ]
     return "\n".join(lines)

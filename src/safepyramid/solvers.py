@@ -128,7 +128,7 @@ async def ask_each(guard: Guard, questions: list[RuleQuestion]) -> dict[int, Rep
 
 def case_of(state: TaskState) -> Case:
     """The case that a sample carries."""
-    row = json.loads(state.metadata["case"])
+    row = json.loads(state.metadata["case"][0])
     return read_cases([row], f"sample {state.sample_id}", evidence=False)[0]
 
 

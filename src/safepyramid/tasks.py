@@ -125,8 +125,8 @@ def source_name(dataset: str | None) -> str:
 def sample_of(case: Case) -> Sample:
     """A case as a sample. The model's messages are rendered by the solver.
 
-    The case travels as one JSON text: Inspect copies and abridges metadata many times a sample,
-    and a tree of it would cost more time than everything else here.
+    The case travels as one JSON text in a list: Inspect copies and abridges metadata many times a
+    sample, and either a tree or a long bare text would cost a third of a sample's time.
     """
     row = case_to_dict(case)
     return Sample(
@@ -135,6 +135,6 @@ def sample_of(case: Case) -> Sample:
         target=[str(rule) for rule in row["ground_truth_violations"]],
         metadata={
             **{name: row[name] for name in ("domain", "level", "ground_truth_violations")},
-            "case": json.dumps(row, ensure_ascii=False),
+            "case": [json.dumps(row, ensure_ascii=False)],
         },
     )

@@ -6,18 +6,21 @@ depend on the case id and the number of rules alone, so that correcting a wordin
 
 import hashlib
 import random
-import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from safepyramid.construct.source import SourceConversation, SourceRule, read_source
+from safepyramid.construct.source import (
+    SourceConversation,
+    SourceRule,
+    read_source,
+    replace_keys,
+)
 from safepyramid.conversation import render_conversation
 from safepyramid.errors import DataError
 from safepyramid.policy import RawJudgment, Resolution, render_policy, resolve
 from safepyramid.schema import Case, FailureModeMetadata, Level, RubricEntry, Rule, RuleType
-
-_REFERENCE = re.compile(r"\[\[([a-z0-9-]+)\]\]")
 
 SHAPE: Mapping[Level, Mapping[str, tuple[int, int]]] = {
     Level.L0: {"rules": (14, 18), "violated": (4, 8)},
@@ -42,8 +45,16 @@ def shuffled_numbers(case_id: str, count: int) -> tuple[list[int], list[int]]:
     return numbers, order
 
 
-def assemble(source: SourceConversation, level: Level) -> Case:
+def assemble(
+    source: SourceConversation, level: Level, evidence: Mapping[str, Any] | None = None
+) -> Case:
     """One case of a conversation.
+
+    Args:
+        source: The conversation with its policies.
+        level: Which of them.
+        evidence: Key of each rule -> what stands in the file as its evidence; without it the
+            author's quotes and reason do.
 
     Raises:
         DataError: if the stated violated set is not what the raw judgments resolve to, or a
@@ -51,8 +62,7 @@ def assemble(source: SourceConversation, level: Level) -> Case:
     """
     rules = source.rules(level)
     case_id = f"{source.id}-{level.lower()}"
-    numbers, order = shuffled_numbers(case_id, len(rules))
-    number_of = {rule.key: number for rule, number in zip(rules, numbers, strict=True)}
+    number_of, shown = numbered_rules(rules, case_id)
     resolution = resolve(raw_judgments(rules, number_of))
     stated = frozenset(number_of[key] for key in source.policies[level].violated)
     if stated != resolution.violated:
@@ -63,19 +73,11 @@ def assemble(source: SourceConversation, level: Level) -> Case:
             f"stated only [{', '.join(sorted(key_of[n] for n in extra))}], "
             f"resolved only [{', '.join(sorted(key_of[n] for n in lacking))}]"
         )
-    texts = {rule.key: _numbered(rule, number_of, case_id) for rule in rules}
-    shown = [
-        Rule(
-            number=number_of[rule.key],
-            text=texts[rule.key],
-            overrides=tuple(sorted(number_of[k] for k in rule.modifies)) if rule.note else (),
-        )
-        for rule in (rules[index] for index in order)
-    ]
     policy, framework = source.policies[level], source.policies[level].framework.strip()
-    entries = [
-        _entry(rules[index], texts[rules[index].key], number_of, resolution) for index in order
-    ]
+    rule_of = {number_of[rule.key]: rule for rule in rules}
+    entries = [_entry(rule_of[rule.number], rule.text, number_of, resolution) for rule in shown]
+    if evidence is not None:
+        entries = [replace(entry, evidence=evidence[rule_of[entry.rule].key]) for entry in entries]
     return Case(
         id=case_id,
         domain=source.domain,
@@ -95,6 +97,34 @@ def assemble(source: SourceConversation, level: Level) -> Case:
     )
 
 
+class Numbered(NamedTuple):
+    """Rules with the numbers that the policy gives them."""
+
+    number_of: dict[str, int]
+    """By key."""
+    shown: list[Rule]
+    """In the order of the policy text, references as numbers."""
+
+
+def numbered_rules(rules: Sequence[SourceRule], case_id: str) -> Numbered:
+    """Give rules their numbers and the order in which the policy shows them.
+
+    Raises:
+        DataError: A text names a key that is none of the rules.
+    """
+    numbers, order = shuffled_numbers(case_id, len(rules))
+    number_of = {rule.key: number for rule, number in zip(rules, numbers, strict=True)}
+    shown = [
+        Rule(
+            number=number_of[rule.key],
+            text=_numbered(rule, number_of, case_id),
+            overrides=tuple(sorted(number_of[k] for k in rule.modifies)) if rule.note else (),
+        )
+        for rule in (rules[index] for index in order)
+    ]
+    return Numbered(number_of, shown)
+
+
 def raw_judgments(rules: Sequence[SourceRule], number_of: Mapping[str, int]) -> list[RawJudgment]:
     """The authors' raw judgments, in the resolver's form."""
     return [
@@ -111,12 +141,12 @@ def raw_judgments(rules: Sequence[SourceRule], number_of: Mapping[str, int]) -> 
 
 
 def _numbered(rule: SourceRule, number_of: Mapping[str, int], case_id: str) -> str:
-    def number(match: re.Match[str]) -> str:
-        if match[1] not in number_of:
-            raise DataError(f"{case_id}: {rule.key} names [[{match[1]}]], which is no rule here")
-        return f"Rule {number_of[match[1]]}"
+    def number(key: str) -> str:
+        if key not in number_of:
+            raise DataError(f"{case_id}: {rule.key} names [[{key}]], which is no rule here")
+        return f"Rule {number_of[key]}"
 
-    return _REFERENCE.sub(number, " ".join(rule.text.split()))
+    return replace_keys(" ".join(rule.text.split()), number)
 
 
 def _entry(

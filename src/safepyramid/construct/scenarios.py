@@ -110,7 +110,9 @@ def _read(folder: Path) -> tuple[tuple[Scenario, ...], list[str]]:
         try:
             found = _File.model_validate(_yaml(path))
         except ValidationError as error:
-            problems += [f"{path.name}: {_where(fault)}: {fault['msg']}" for fault in error.errors()]
+            problems += [
+                f"{path.name}: {_where(fault)}: {fault['msg']}" for fault in error.errors()
+            ]
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             problems.append(f"{path.name}: not readable as YAML: {' '.join(str(error).split())}")
         else:
@@ -120,7 +122,7 @@ def _read(folder: Path) -> tuple[tuple[Scenario, ...], list[str]]:
 
 
 def _yaml(path: Path) -> Any:
-    return yaml.load(  # noqa: S506 - the C reader of the safe subset
+    return yaml.load(
         path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     )
 

@@ -11,8 +11,6 @@ from safepyramid.construct.assemble import EXCHANGES, SHAPE
 from safepyramid.errors import DataError
 from safepyramid.schema import Level
 
-AUTHORS = ("conversation", "l0", "l1", "l2")
-"""The roles that write. Validators are a pool beside them."""
 MIN_QUORUM = 2
 
 _SECRET = ("key", "token", "secret", "password", "credential")
@@ -44,7 +42,9 @@ class Role(_Part):
     def _no_secrets(self) -> Self:
         for name in self.args:
             if any(word in name.lower() for word in _SECRET):
-                raise ValueError(f"argument {name!r} looks like a secret: keep it in the environment")
+                raise ValueError(
+                    f"argument {name!r} looks like a secret: keep it in the environment"
+                )
         if self.base_url and "@" in self.base_url.split("//")[-1].split("/")[0]:
             raise ValueError("base_url holds a user or password: keep it in the environment")
         return self
@@ -53,17 +53,22 @@ class Role(_Part):
 class Models(_Part):
     """Who writes and who checks. The defaults are the paper's four models (section 3.4)."""
 
-    conversation: Role = Role(model="grok/grok-4.1")
+    conversation: Role = Role(model="grok/grok-4-1-fast-reasoning")
     l0: Role = Role(model="openai/gpt-5.4")
-    l1: Role = Role(model="google/gemini-3.1-pro")
-    l2: Role = Role(model="anthropic/claude-opus-4.6")
+    l1: Role = Role(model="google/gemini-3.1-pro-preview")
+    l2: Role = Role(model="anthropic/claude-opus-4-6")
     validators: tuple[Role, ...] = (
-        Role(model="grok/grok-4.1"),
+        Role(model="grok/grok-4-1-fast-reasoning"),
         Role(model="openai/gpt-5.4"),
-        Role(model="google/gemini-3.1-pro"),
-        Role(model="anthropic/claude-opus-4.6"),
+        Role(model="google/gemini-3.1-pro-preview"),
+        Role(model="anthropic/claude-opus-4-6"),
     )
     """The pool. Whoever wrote a policy does not check it."""
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """All of them, authors first; one may occur more than once."""
+        return (self.conversation, self.l0, self.l1, self.l2, *self.validators)
 
     def author(self, level: Level) -> Role:
         """Who writes the policies of a level."""
@@ -96,15 +101,30 @@ def _shape(level: Level, **asked: tuple[int, int]) -> Shape:
     return Shape(**asked, rules=SHAPE[level]["rules"], violated=SHAPE[level]["violated"])
 
 
+_NEVER_ASKED = {"L0": ("exception", "conditional"), "L1": ("decisive", "distractor")}
+
+
 class Levels(_Part):
     """One shape a level. The defaults aim at the published statistics (paper, table 2)."""
 
     L0: Shape = _shape(Level.L0, decisive=(8, 9), distractor=(9, 9))
-    L1: Shape = _shape(Level.L1, exception=(6, 6), conditional=(7, 8))
+    L1: Shape = _shape(Level.L1, exception=(6, 7), conditional=(8, 9))
     """L1 inherits L0's rules: only the modifiers are asked for."""
     L2: Shape = _shape(
         Level.L2, decisive=(8, 9), distractor=(9, 9), exception=(7, 8), conditional=(10, 12)
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_up(cls, data: Any) -> Any:
+        """A level that is given in part keeps the rest of its defaults."""
+        if not isinstance(data, dict):
+            return data
+        default = {name: field.default.model_dump() for name, field in cls.model_fields.items()}
+        return {
+            name: {**default.get(name, {}), **given} if isinstance(given, dict) else given
+            for name, given in data.items()
+        }
 
     def of(self, level: Level) -> Shape:
         """The shape of a level."""
@@ -146,7 +166,9 @@ class Settings(_Part):
     def _can_work(self) -> Self:
         names = [role.model for role in self.models.validators]
         if doubled := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"validators: {', '.join(doubled)} more than once: one model, one vote")
+            raise ValueError(
+                f"validators: {', '.join(doubled)} more than once: one model, one vote"
+            )
         for level in Level:
             count, author = len(self.models.checkers(level)), self.models.author(level).model
             if count < max(MIN_QUORUM, self.quorum or 0):
@@ -157,6 +179,12 @@ class Settings(_Part):
         for name, (low, high) in self._ranges():
             if low > high:
                 raise ValueError(f"{name}: {low} to {high} is no range: put the smaller first")
+        for name, kinds in _NEVER_ASKED.items():
+            for kind in kinds:
+                if getattr(getattr(self.levels, name), kind) != (0, 0):
+                    raise ValueError(
+                        f"levels.{name}.{kind}: {name} has none of its own: leave it 0"
+                    )
         return self
 
     def _ranges(self) -> list[tuple[str, tuple[int, int]]]:
@@ -179,7 +207,7 @@ def read_settings(path: str | Path | None, options: Mapping[str, Any] | None = N
     """Read settings from a YAML file, with options on top.
 
     Args:
-        path: The file; all defaults if not given. Paths in it are meant from where you stand.
+        path: The file; all defaults if not given. Paths in it are meant from where it lies.
         options: Dotted names to values, as `models.l0`; these win over the file.
 
     Raises:
@@ -196,6 +224,9 @@ def read_settings(path: str | Path | None, options: Mapping[str, Any] | None = N
     if not isinstance(data, dict | None):
         raise DataError(f"{name}: must hold names and values, such as `seed: 1`")
     data = data or {}
+    for place in ("scenarios", "prompts"):
+        if isinstance(data.get(place), str):
+            data[place] = str((Path(path or ".").parent / data[place]).resolve())
     for dotted, value in (options or {}).items():
         _set(data, dotted.split("."), value, name)
     return settings_from(data, name)

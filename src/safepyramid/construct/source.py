@@ -4,6 +4,8 @@ Authors, human or not, write this form; `assemble.py` turns it into cases. Rules
 instead of numbers, and each keeps its raw judgments, the quotes that decide them and a reason.
 """
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -22,6 +24,19 @@ from safepyramid.schema import Level, RuleType, Turn
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Key = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+
+
+_REFERENCE = re.compile(r"\[\[([a-z0-9-]+)\]\]")
+
+
+def named_keys(text: str) -> tuple[str, ...]:
+    """The keys that a text names as `[[key]]`, in order, without repeats."""
+    return tuple(dict.fromkeys(_REFERENCE.findall(text)))
+
+
+def replace_keys(text: str, replacement: Callable[[str], str]) -> str:
+    """A text with what stands for each `[[key]]` in its place."""
+    return _REFERENCE.sub(lambda match: replacement(match[1]), text)
 
 
 class _Record(BaseModel):

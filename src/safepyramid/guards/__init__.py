@@ -1,4 +1,4 @@
-"""The table of guards, and how one is found by name or in a file of one's own."""
+"""Guards: how each is found, by its name in the table or in a file of one's own."""
 
 import importlib.util
 import inspect
@@ -10,22 +10,10 @@ from typing import Any
 
 from safepyramid.errors import GuardError
 from safepyramid.guards.base import Guard
-from safepyramid.guards.baselines import every, lexical, none, uniform
-from safepyramid.guards.chat import chat
+from safepyramid.guards.table import BASELINES, GUARDS
 from safepyramid.schema import PROTOCOLS, Protocol
 
-GUARDS: Mapping[str, Callable[..., Guard]] = {
-    "chat": chat,
-    "none": none,
-    "all": every,
-    "random": uniform,
-    "lexical": lexical,
-}
-"""Guard name -> function that makes it. Each takes `prompts`, a folder of templates or None,
-and the guard's own options as keywords."""
-
-BASELINES = ("none", "all", "random", "lexical")
-"""The guards that need no model and are shown beside every result."""
+__all__ = ["BASELINES", "GUARDS", "check_protocol", "load_guard"]
 
 
 def load_guard(
@@ -35,7 +23,8 @@ def load_guard(
 
     Args:
         name: A name in `GUARDS`, or `path/to/file.py:NAME` where NAME is a `Guard`, a function
-            that makes one, or a function from a case to the violated rules.
+            that makes one, a function from a case to the violated rules, or a class whose
+            objects are such functions.
         prompts: A folder of templates that replace the guard's own.
         options: The guard's options, by name.
 
@@ -49,7 +38,7 @@ def load_guard(
         raise GuardError(
             f"unknown guard {name!r}; allowed: {', '.join(GUARDS)}, or path/to/guard.py:NAME"
         )
-    return _made(name, GUARDS[name], prompts, options)
+    return _made(name, GUARDS[name].load(), prompts, options)
 
 
 def check_protocol(guard: Guard, protocol: Protocol) -> None:
@@ -61,34 +50,56 @@ def check_protocol(guard: Guard, protocol: Protocol) -> None:
 
 def _made(
     name: str,
-    factory: Callable[..., Guard],
+    factory: Callable[..., Any],
     prompts: str | Path | None,
     options: Mapping[str, Any],
 ) -> Guard:
-    allowed = [p for p in inspect.signature(factory).parameters if p != "prompts"]
+    parameters = list(inspect.signature(factory).parameters)
+    allowed = [p for p in parameters if p != "prompts"]
     unknown = sorted(set(options) - set(allowed))
     if unknown:
         raise GuardError(
             f"guard {name!r} has no option {unknown[0]!r}; allowed: {', '.join(allowed) or 'none'}"
         )
-    return factory(prompts, **options)
+    if "prompts" in parameters:
+        made = factory(prompts=prompts, **options)
+    else:
+        _require_no_prompts(name, prompts)
+        made = factory(**options)
+    if isinstance(made, Guard):
+        return made
+    if callable(made):  # an object that is called with a case
+        return Guard(name=name.rpartition(":")[2], predict=made)
+    raise GuardError(f"{name} made a {type(made).__name__}, not a Guard")
 
 
 def _from_file(name: str, prompts: str | Path | None, options: Mapping[str, Any]) -> Guard:
     path_text, _, attribute = name.rpartition(":")
     found = getattr(_module(Path(path_text)), attribute, None)
-    if isinstance(found, Guard):
-        return found
-    if not callable(found):
+    if not isinstance(found, Guard) and not callable(found):
         raise GuardError(f"{path_text} has no guard {attribute!r}; give file.py:NAME of one")
-    if list(inspect.signature(found).parameters)[:1] == ["prompts"]:
+    if not isinstance(found, Guard) and not _takes_a_case(found):
         return _made(name, found, prompts, options)
-    if inspect.signature(found).parameters and not options:
-        return Guard(name=attribute, predict=found)
-    made = found(**options)
-    if not isinstance(made, Guard):
-        raise GuardError(f"{name} made a {type(made).__name__}, not a Guard")
-    return made
+    _require_no_prompts(name, prompts)
+    if options:
+        raise GuardError(f"guard {name!r} has no option {sorted(options)[0]!r}; allowed: none")
+    return found if isinstance(found, Guard) else Guard(name=attribute, predict=found)
+
+
+def _takes_a_case(function: Callable[..., Any]) -> bool:
+    """Whether it is a function to be called with a case, not one that makes a guard."""
+    required = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    return len(required) == 1 and not inspect.isclass(function) and required[0].name != "prompts"
+
+
+def _require_no_prompts(name: str, prompts: str | Path | None) -> None:
+    if prompts is not None:
+        raise GuardError(f"guard {name!r} has no templates; leave --prompts out")
 
 
 def _module(path: Path) -> ModuleType:
@@ -99,5 +110,8 @@ def _module(path: Path) -> ModuleType:
         raise GuardError(f"{str(path)!r} cannot be loaded as Python")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (ImportError, SyntaxError) as error:
+        raise GuardError(f"{str(path)!r} cannot be loaded: {error}") from error
     return module

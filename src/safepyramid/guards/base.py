@@ -37,6 +37,8 @@ class Prompt:
     template_args: Mapping[str, Any] = field(default_factory=dict)
     """What the server's own chat template takes beside the messages (`chat_template_kwargs`):
     where a guard's template has a place for the policy, the policy goes here."""
+    schema: Mapping[str, Any] | None = None
+    """A JSON schema that the provider is asked to hold the answer to; None: no schema."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from safepyramid.guards.base import (
     RuleAdapter,
     RuleQuestion,
 )
+from safepyramid.guards.rendering import NONE, rule_line
 from safepyramid.prompts.render import fenced, fill, load_templates
-from safepyramid.schema import Answer, Case, Reply, Rule, Verdict
+from safepyramid.schema import Answer, Case, Reply, Verdict
 
 
 def chat(prompts: str | Path | None = None) -> Guard:
@@ -36,14 +37,14 @@ def chat(prompts: str | Path | None = None) -> Guard:
     def ask_rule(question: RuleQuestion) -> Prompt:
         shared = fill(
             templates["chat-rule-shared"],
-            framework=question.case.framework or "(none)",
+            framework=question.case.framework or NONE,
             conversation=fenced("conversation", question.case.conversation),
         )
         target = fill(
             templates["chat-rule-target"],
             number=str(question.target.number),
             target=rule_line(question.target),
-            context="\n\n".join(map(rule_line, question.context)) or "(none)",
+            context="\n\n".join(map(rule_line, question.context)) or NONE,
         )
         return Prompt(
             (
@@ -58,13 +59,6 @@ def chat(prompts: str | Path | None = None) -> Guard:
         per_rule=RuleAdapter(ask_rule, read_rule),
         prompts=templates,
     )
-
-
-def rule_line(rule: Rule) -> str:
-    """A rule as the policy shows it, with its number and its note."""
-    numbers = ", ".join(map(str, rule.overrides))
-    note = f" [overrides: Rule {numbers}]" if rule.overrides else ""
-    return f"{rule.number}. {rule.text}{note}"
 
 
 def read_policy(reply: Reply, case: Case) -> Answer:

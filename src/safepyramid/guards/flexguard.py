@@ -23,7 +23,7 @@ _CATEGORIES = re.compile(
     rf"(?:CATEGORY\s*:\s*)?\[?{_CATEGORY}(?:\s*[,;|/ ]\s*{_CATEGORY})*\]?", re.IGNORECASE
 )
 _SCORE = re.compile(
-    r"(?:[*_]*(?:RISK[_ ])?SCORE[*_]*\s*[:=]\s*[*_]*)?(\d{1,3}(?:\.\d{1,4})?)(?:\s*/\s*100)?[*_.]*",
+    r"(?:[*_]*(?:RISK[_ ])?SCORE[*_]*\s*[:=][\s*_]{0,6})?(\d{1,3}(?:\.\d{1,4})?)(?:\s*/\s*100)?[*_.]*",
     re.IGNORECASE,
 )
 
@@ -46,7 +46,9 @@ def flexguard(prompts: str | Path | None = None, threshold: float = 40) -> Guard
             conversation=fenced("conversation", turns),
             **rule_gaps(question, _clean),
         )
-        return Prompt((Message("system", fill(templates["flexguard-system"])), Message("user", user)))
+        return Prompt(
+            (Message("system", fill(templates["flexguard-system"])), Message("user", user))
+        )
 
     def read(reply: Reply, question: RuleQuestion) -> Verdict:
         def find(text: str) -> Said[bool]:

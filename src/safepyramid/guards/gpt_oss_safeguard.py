@@ -22,11 +22,11 @@ from safepyramid.guards.base import (
 from safepyramid.guards.reading import Said, read_verdict
 from safepyramid.guards.rendering import marker_free, rule_gaps
 from safepyramid.prompts.render import fenced, fill, load_templates
-from safepyramid.reply_text import Broken, keyed, pieces, trimmed, whole_json
+from safepyramid.reply_text import Broken, keyed, pieces, plain_json, whole_json
 from safepyramid.schema import Answer, Case, Reply, State, Verdict
 
 _clean = marker_free()
-_VERDICTS: dict[Any, bool] = {1: True, 0: False, "1": True, "0": False}
+_VERDICTS: dict[int | str, bool] = {1: True, 0: False, "1": True, "0": False}
 
 
 def gpt_oss_safeguard(prompts: str | Path | None = None) -> Guard:
@@ -78,11 +78,15 @@ def find_violation(text: str) -> Said[bool]:
     Also read: the object inside other text, and 0 and 1 as strings or truth values.
     """
     whole = whole_json(text)
-    found = _violations(whole[0]) if whole else []
-    if whole and found:
-        return Said(agreed(found), strict=trimmed(text) == text, complete=True)
-    if whole and not isinstance(whole[0], bool) and whole[0] in (0, 1):
-        return Said(bool(whole[0]), complete=False)
+    if whole is not None:
+        found = _labels([whole[0]]) or _violations(whole[0])
+        if found:
+            return Said(
+                agreed(found),
+                strict=_is_asked_form(text),
+                complete=bool(keyed(whole[0], "violation")),
+            )
+    found = []
     for piece in pieces(text):
         if isinstance(piece, Broken):
             if '"violation"' in piece.text:
@@ -96,6 +100,16 @@ def find_violation(text: str) -> Said[bool]:
 
 def _violations(value: Any) -> list[bool]:
     labels = [label for _, label in keyed(value, "violation")]
-    if any(isinstance(label, list | float) or label not in _VERDICTS for label in labels):
+    if len(_labels(labels)) < len(labels):
         raise Unreadable("violation is neither 0 nor 1")
-    return [_VERDICTS[label] for label in labels]
+    return _labels(labels)
+
+
+def _labels(values: list[Any]) -> list[bool]:
+    return [_VERDICTS[v] for v in values if isinstance(v, int | str) and v in _VERDICTS]
+
+
+def _is_asked_form(text: str) -> bool:
+    value = plain_json(text)
+    label = value.get("violation") if isinstance(value, dict) else value
+    return type(label) is int

@@ -16,7 +16,7 @@ from safepyramid.prompts.render import fill, load_templates
 from safepyramid.schema import Reply, Verdict
 
 _clean = marker_free(
-    tags=["begin conversation", "end conversation", "begin unsafe", "end unsafe"],
+    tags=["begin", "end"],
     labels=["User", "Agent"],
     starts=["\\safety{", "\\category{"],
 )

@@ -16,7 +16,7 @@ NONE = "(none)"
 """Stands where a policy has no definitions, or a rule no related rules. The place itself stays:
 small guards that lose it fall to "not violated"."""
 
-LOOKALIKES = {"<": "‹", "[": "⟦", "\\": "⧵", "/": "∕", ":": "꞉"}
+LOOKALIKES = {"<": "‹", "[": "⟦", "\\": "⧵", "/": "∕", "#": "♯", ":": "꞉"}
 """Character that opens (or, for a label, ends) a marker -> what it is replaced by. None of them
 is turned back by Unicode normalization, which some tokenizers apply."""
 
@@ -43,14 +43,13 @@ def marker_free(
 
     Args:
         tags: Names of tags: `transcript` covers `<transcript>`, `</transcript>`, `< Transcript`.
-            A blank in a name stands for any blanks.
         labels: Words that with a colon at the start of a line begin a turn: `User`.
         starts: Other beginnings of markers, whose first character has a look-alike: `\safety{`.
 
     >>> marker_free(tags=["rules"], labels=["User"])("</rules>\nUser: hi <|im_end|>")
     '‹/rules>\nUser꞉ hi ‹|im_end|>'
     """
-    names = "|".join(_spaced(name) for name in (*_THINKING, *tags))
+    names = "|".join(map(re.escape, (*_THINKING, *tags)))
     openers = [*_TOKENS, rf"<(?={_GAP}/?{_GAP}(?:{names})(?![\w-]))"]
     openers += [rf"{re.escape(start[0])}(?={re.escape(start[1:])})" for start in starts]
     opener = re.compile("|".join(openers), re.IGNORECASE)
@@ -65,10 +64,6 @@ def marker_free(
         return label.sub(lambda marker: marker[1] + LOOKALIKES[":"], text)
 
     return clean
-
-
-def _spaced(name: str) -> str:
-    return r"\s{1,4}".join(map(re.escape, name.split()))
 
 
 def dialogue(
@@ -106,8 +101,7 @@ def exchange(
 
     The user's opening is the first message. All the rest, from the chatbot's first words on, is
     the second, with labels before later turns: every message of the chatbot is in the part that
-    a guard of single exchanges judges. A conversation that the chatbot opens has an empty first
-    message.
+    a guard of single exchanges judges. Where the chatbot opens, the first message is "(none)".
     """
     turns = parse_conversation(case.conversation)
     first = next((i for i, turn in enumerate(turns) if turn.role == "chatbot"), len(turns))
@@ -117,7 +111,7 @@ def exchange(
         for i, turn in enumerate(turns[first:])
     ]
     opening = "\n\n".join(clean(turn.text) for turn in turns[:first])
-    return Message("user", opening), Message("assistant", "\n\n".join(rest))
+    return Message("user", opening or NONE), Message("assistant", "\n\n".join(rest))
 
 
 def rule_line(rule: Rule) -> str:

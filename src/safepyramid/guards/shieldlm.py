@@ -17,9 +17,7 @@ from safepyramid.guards.rendering import dialogue, marker_free, rule_gaps
 from safepyramid.prompts.render import fill, load_templates
 from safepyramid.schema import Reply, Verdict
 
-_clean = marker_free(
-    labels=["A", "B"], starts=["[Answer]", "[Analysis]", "[答案]", "[分析]"]
-)
+_clean = marker_free(labels=["A", "B"], starts=["[Answer]", "[Analysis]", "[答案]", "[分析]"])
 _LABELS = {
     "safe": "safe",
     "unsafe": "unsafe",
@@ -28,9 +26,10 @@ _LABELS = {
     "不安全": "unsafe",
     "有争议": "controversial",
 }
-_WORD = "|".join(sorted(_LABELS, key=len, reverse=True))
-_ANSWER = re.compile(rf"\[(?:Answer|答案)\][\s:*]{{0,8}}({_WORD})(?![\w-])", re.IGNORECASE)
-_BARE = re.compile(rf"\s*({_WORD})(?![\w-])", re.IGNORECASE)
+_WORD = re.compile(
+    r"(?<![\w-])(?:unsafe|safe|controversial)(?![\w-])|不安全|安全|有争议", re.IGNORECASE
+)
+_ANSWER = re.compile(r"\[(?:Answer|答案)\][\s:*]{0,8}([^\n\[]*)", re.IGNORECASE)
 
 CONFIG = {
     "temperature": 0.0,
@@ -48,7 +47,7 @@ def shieldlm(prompts: str | Path | None = None, controversial: str = "unparsed")
     Args:
         prompts: A folder whose templates replace ours.
         controversial: What its third label counts as: `unparsed` (no verdict), `violated` or
-            `not_violated`. The probability of "unsafe" is kept as the score in any case.
+            `not_violated`.
     """
     one_of("shieldlm", "controversial", controversial, ("unparsed", "violated", "not_violated"))
     templates = load_templates("shieldlm", prompts)
@@ -71,16 +70,12 @@ def shieldlm(prompts: str | Path | None = None, controversial: str = "unparsed")
                 strict=strict,
                 note=f"controversial, counted as {controversial}" * (label == "controversial"),
                 complete=True,
-                score=first_label_probability(
-                    reply.logprobs, "unsafe", ["safe", "controversial"]
-                ),
+                score=first_label_probability(reply.logprobs, "unsafe", ["safe", "controversial"]),
             )
 
         return read_verdict(reply, find)
 
-    return Guard(
-        name="shieldlm", per_rule=RuleAdapter(ask, read, CONFIG), prompts=templates
-    )
+    return Guard(name="shieldlm", per_rule=RuleAdapter(ask, read, CONFIG), prompts=templates)
 
 
 def _raw(instruction: str) -> str:
@@ -93,12 +88,12 @@ def _raw(instruction: str) -> str:
 def find_label(text: str) -> tuple[str, bool]:
     """The label `safe`, `unsafe` or `controversial`, and whether it had the makers' form.
 
-    Also read: a text that begins with the bare label.
+    It begins the line behind `[Answer]`, and no other label stands on that line. Also read: a
+    text that begins with the bare label.
     """
-    labels = [_LABELS[word.lower()] for word in _ANSWER.findall(text)]
-    if labels:
-        return agreed(labels), True
-    bare = _BARE.match(text)
-    if bare is None:
+    marked = _ANSWER.findall(text)
+    lines = marked or text.split("\n", 1)[:1]
+    labels = [_LABELS[word.lower()] for line in lines for word in _WORD.findall(line)]
+    if not labels or not all(_WORD.match(line) for line in lines):
         raise Absent("no [Answer] label")
-    return _LABELS[bare[1].lower()], False
+    return agreed(labels), bool(marked)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, sqrt
 from statistics import NormalDist
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from safepyramid.metrics.summary import CaseScore
 
 Array = npt.NDArray[np.float64]
 Seed = int | np.random.Generator
+K = TypeVar("K")
 
 DRAWS = 10_000
 _CHUNK = 1_000  # draws held in memory at once: 8 MB at 1,000 conversations
@@ -92,16 +94,54 @@ def bootstrap(
         None with fewer than two conversations, or when the metric is undefined (denominators sum
         to 0).
     """
-    totals, cases, _ = _cluster_sums([list(scores)])
-    if len(totals) < 2 or not totals[:, 1].sum():
+    return bootstrap_each({"": scores}, seed=seed, draws=draws, level=level)[""]
+
+
+def bootstrap_each(
+    columns: Mapping[K, Iterable[CaseScore]],
+    *,
+    seed: Seed,
+    draws: int = DRAWS,
+    level: float = 0.95,
+) -> dict[K, Estimate | None]:
+    """`bootstrap` of many metrics in the same resamples: a whole table for the price of one cell.
+
+    What is resampled are the conversations that any of the columns has. A column that lacks some of
+    them, such as those that a run did not answer, gets draws in which fewer count; its interval is
+    still widened for as many conversations as it has itself.
+
+    Args:
+        columns: Name -> one score per case.
+        seed: A number or a generator.
+        draws: Resamples.
+        level: Coverage of the intervals.
+
+    Returns:
+        Name -> estimate, None as `bootstrap` has it. Alone, a column gets what `bootstrap` gives it.
+    """
+    scores = {name: list(column) for name, column in columns.items()}
+    totals = _column_sums(list(scores.values()))
+    if len(totals) < 2:
+        return dict.fromkeys(scores)
+    sums = np.concatenate(list(_resampled(totals, seed, draws)))
+    return {
+        name: _estimate(column, totals[:, 2 * i : 2 * i + 2], sums[:, 2 * i : 2 * i + 2], level)
+        for i, (name, column) in enumerate(scores.items())
+    }
+
+
+def _estimate(
+    column: Sequence[CaseScore], totals: Array, sums: Array, level: float
+) -> Estimate | None:
+    conversations = len({score.conversation_id for score in column})
+    if conversations < 2 or not totals[:, 1].sum():
         return None
     value = float(totals[:, 0].sum() / totals[:, 1].sum())
-    sums = np.concatenate(list(_resampled(totals, seed, draws)))
     # Draws that hit only conversations with nothing to count say nothing.
     sums = sums[sums[:, 1] > 0]
     values = sums[:, 0] / sums[:, 1]
-    low, high, stderr, note = _interval(values, value, (0.0, 1.0), len(totals), level)
-    return Estimate(value, low, high, stderr, cases, len(totals), note)
+    low, high, stderr, note = _interval(values, value, (0.0, 1.0), conversations, level)
+    return Estimate(value, low, high, stderr, len(column), conversations, note)
 
 
 def paired_difference(
@@ -256,21 +296,28 @@ def cases_needed(
 
 
 def _cluster_sums(runs: Sequence[Sequence[CaseScore]]) -> tuple[Array, int, npt.NDArray[np.intp]]:
-    """Sum numerators and denominators by conversation.
+    """Sum paired runs by conversation.
 
     Returns:
-        Conversations × (2 · runs), numerator and denominator of each run side by side; the number of
-        cases; and each case's row.
+        As `_column_sums`; the number of cases; and each case's row.
     """
     names = [score.conversation_id for score in runs[0]]
     rows = {name: row for row, name in enumerate(sorted(set(names)))}
     clusters = np.fromiter((rows[name] for name in names), dtype=np.intp, count=len(names))
-    columns = [
-        np.bincount(clusters, weights=[score[part] for score in run], minlength=len(rows))
-        for run in runs
-        for part in (1, 2)
-    ]
-    return np.column_stack(columns), len(names), clusters
+    return _column_sums(runs), len(names), clusters
+
+
+def _column_sums(columns: Sequence[Sequence[CaseScore]]) -> Array:
+    """Conversations × (2 · columns): numerator and denominator of each, side by side."""
+    names = {score.conversation_id for column in columns for score in column}
+    rows = {name: row for row, name in enumerate(sorted(names))}
+    totals = np.zeros((len(rows), 2 * len(columns)))
+    for i, column in enumerate(columns):
+        clusters = np.array([rows[score.conversation_id] for score in column], dtype=np.intp)
+        for part in (1, 2):
+            weights = [score[part] for score in column]
+            totals[:, 2 * i + part - 1] = np.bincount(clusters, weights, minlength=len(rows))
+    return totals
 
 
 def _resampled(totals: Array, seed: Seed, draws: int) -> Iterator[Array]:

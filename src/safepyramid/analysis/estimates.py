@@ -1,0 +1,124 @@
+"""What result tables share: runs in order, and their metrics with intervals."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from safepyramid.analysis.runs import Run, describe_block
+from safepyramid.metrics.stats import bootstrap_each, rank_intervals
+from safepyramid.metrics.summary import GROUPS, POOLED, CaseScore, case_scores, ratio
+
+RUNS = "runs"
+"""The section of a table's rows that are runs."""
+
+Group = tuple[str | None, str | None]
+"""Level and domain; None for all of them."""
+LEVELS: dict[str, Group] = {name: (None if name == POOLED else name, None) for name in GROUPS}
+
+
+def to_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows as a table whose gaps are missing values: whole numbers stay whole, shares stay floats."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pd.DataFrame({name: _column([row.get(name) for row in rows]) for name in names})
+
+
+def _column(values: Sequence[Any]) -> Any:
+    known = {type(value) for value in values if value is not None}
+    if known == {int}:
+        return pd.array(values, dtype="Int64")
+    if known <= {int, float}:
+        return pd.array(values, dtype="Float64").to_numpy("float64", na_value=float("nan"))
+    return values
+
+
+def ranks(values: Sequence[float | None], *, higher_is_better: bool) -> list[int | None]:
+    """Places, 1 is best: equal values share the better place; a missing value has none."""
+    sign = -1 if higher_is_better else 1
+    keys = [None if value is None else sign * value for value in values]
+    known = [key for key in keys if key is not None]
+    return [None if key is None else 1 + sum(other < key for other in known) for key in keys]
+
+
+def ordered(runs: Sequence[Run]) -> list[Run]:
+    """By the pooled lower bound of RMR, best first; ties and undefined ones in the given order."""
+    bounds = [ratio(*_sums(case_scores(run.records, "rmr_lower_bound").values())) for run in runs]
+    places = ranks(bounds, higher_is_better=True)
+    last = len(runs) + 1
+    return [runs[i] for i in sorted(range(len(runs)), key=lambda i: places[i] or last)]
+
+
+def _sums(scores: Iterable[CaseScore]) -> tuple[float, float]:
+    found = list(scores)
+    return sum(score.numerator for score in found), sum(score.denominator for score in found)
+
+
+def labels(run: Run, level: str, section: str = RUNS) -> dict[str, Any]:
+    """The columns that all tables share."""
+    return {
+        "block": describe_block(run.origin.protocol, run.data_hash, run.cases),
+        "section": section,
+        "protocol": run.origin.protocol,
+        "run": run.name,
+        "level": level,
+    }
+
+
+def estimates(
+    members: Sequence[Run],
+    metrics: Sequence[str],
+    groups: Mapping[Any, Group],
+    seed: int,
+    draws: int,
+) -> dict[tuple[str, Any], dict[str, Any]]:
+    """(Run, group) -> counts, metrics and their bounds. All runs of a group share its resamples."""
+    # The lower bound has every case, so that all conversations of a group are resampled.
+    wanted = dict.fromkeys((*metrics, "rmr_lower_bound"))
+    scores = {
+        (run.name, metric): case_scores(run.records, metric.removeprefix("rmr@"))
+        for run in members
+        for metric in wanted
+    }
+    found: dict[tuple[str, Any], dict[str, Any]] = {}
+    for group, (level, domain) in groups.items():
+        inside = {
+            case.id
+            for case in members[0].cases
+            if level in (None, case.level) and domain in (None, case.domain)
+        }
+        columns = {
+            key: [score for case_id, score in column.items() if case_id in inside]
+            for key, column in scores.items()
+        }
+        estimates = bootstrap_each(columns, seed=seed, draws=draws)
+        for run in members:
+            scored = sum(r.predicted is not None for r in run.records if r.case_id in inside)
+            row = found[run.name, group] = {
+                "total": len(inside),
+                "scored": scored,
+                "excluded_rate": ratio(len(inside) - scored, len(inside)),
+            }
+            for metric in metrics:
+                estimate = estimates[run.name, metric]
+                row[metric] = ratio(*_sums(columns[run.name, metric]))
+                row[f"{metric}_low"] = estimate.low if estimate else None
+                row[f"{metric}_high"] = estimate.high if estimate else None
+    return found
+
+
+def places(members: Sequence[Run], seed: int, draws: int) -> dict[str, dict[str, int | None]]:
+    """Run -> its rank by the pooled lower bound, and the ranks that resampling gives it."""
+    scores = {run.name: case_scores(run.records, "rmr_lower_bound") for run in members}
+    values = [ratio(*_sums(column.values())) for column in scores.values()]
+    places = ranks(values, higher_is_better=True)
+    spread = None
+    if len(members) > 1:
+        spread = rank_intervals(scores, higher_is_better=True, seed=seed, draws=draws)
+    return {
+        name: {
+            "rank": place,
+            "rank_best": spread[name].best if spread else None,
+            "rank_worst": spread[name].worst if spread else None,
+        }
+        for name, place in zip(scores, places, strict=True)
+    }

@@ -1,0 +1,422 @@
+"""Plots of runs as SVG and PNG, each with its data as CSV beside.
+
+Runs that stand on different cases or protocols are drawn in panels of their own. Everything that a
+color says, a shape, a dash pattern or a label says too.
+"""
+
+from collections.abc import Callable, Sequence
+from math import ceil, floor, log10
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from safepyramid.analysis import tables
+from safepyramid.analysis.ablations import EFFORTS, METRICS, ablation
+from safepyramid.analysis.compare import DRAWS as PAIRED_DRAWS
+from safepyramid.analysis.cost import cost
+from safepyramid.analysis.estimates import to_frame
+from safepyramid.analysis.render import to_csv
+from safepyramid.analysis.runs import Runs
+from safepyramid.analysis.views import Options
+from safepyramid.errors import DataError
+from safepyramid.metrics.rulesets import EPSILONS
+from safepyramid.metrics.stats import DRAWS
+from safepyramid.metrics.summary import GROUPS, POOLED
+from safepyramid.schema import Level, RuleType
+
+COLORS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#8B6F00"),
+)
+"""Told apart with any kind of color vision (after Okabe and Ito)."""
+SHAPES = (
+    *("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right"),
+)
+"""One less than the colors, so that no two of 56 runs look the same."""
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1])
+SHADES = {
+    RuleType.DECISIVE.value: "#1B3A57",
+    RuleType.DISTRACTOR.value: "#5E8FB8",
+    RuleType.EXCEPTION.value: "#E8A33D",
+    RuleType.CONDITIONAL.value: "#F6E3B4",
+    "unknown": "#FFFFFF",
+}
+"""From dark to light, so that they can be told apart in gray."""
+_LIGHT_TEXT = (RuleType.DECISIVE.value, RuleType.DISTRACTOR.value)
+
+LEVEL_NAMES = {**{level.value: level.value for level in Level}, POOLED: "all levels"}
+PPI = 200
+WIDTH = 520
+
+
+def draw(name: str, runs: Runs, path: Path, options: Options | None = None) -> list[Path]:
+    """Draw a plot.
+
+    Args:
+        name: A key of `PLOTS`.
+        runs: What is drawn.
+        path: Where to, without a suffix; one of .svg, .png or .csv is left out.
+        options: As for a table.
+
+    Returns:
+        The files written: SVG, PNG, CSV.
+
+    Raises:
+        DataError: The runs do not hold what the plot shows.
+    """
+    frame, chart = PLOTS[name](runs, options or Options())
+    stem = path.with_suffix("") if path.suffix in (".svg", ".png", ".csv") else path
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    files = [stem.with_name(stem.name + suffix) for suffix in (".svg", ".png", ".csv")]
+    chart = _styled(chart)
+    chart.save(str(files[0]))
+    chart.save(str(files[1]), ppi=PPI)
+    files[2].write_text(to_csv(frame), encoding="utf-8", newline="\n")
+    return files
+
+
+def plot_cost(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLevelMixin]:
+    """Price per 1,000 cases against pooled RMR, with the frontier of runs that none beats in both."""
+    scores = tables.results(runs, published=False, seed=options.seed, draws=options.draws or DRAWS)
+    scores = scores[(scores["section"] == "runs") & (scores["level"] == POOLED)]
+    prices = cost(runs).dropna(subset=["rmr"])[["run", "price_per_case"]]
+    frame = scores.merge(prices, on="run")
+    frame = frame.assign(price_per_1000=1000 * frame.pop("price_per_case"))
+    priced = frame.dropna(subset=["price_per_1000", "rmr"])
+    if priced.empty:
+        raise DataError(
+            "no run has both a price and a score: `safepyramid table cost` says what is known of each"
+        )
+    frame = frame.assign(frontier=[run in frontier(priced) for run in frame["run"]])
+    panels = []
+    for block, part in frame.groupby("block", sort=False):
+        shown = part.dropna(subset=["price_per_1000", "rmr"])
+        left_out = len(part) - len(shown)
+        note = f"{left_out} without a known price left out" if left_out else ""
+        if len(shown):
+            panels.append(_cost_panel(shown, str(block), note))
+    return frame, alt.vconcat(*panels)
+
+
+def frontier(frame: pd.DataFrame) -> set[str]:
+    """The runs that no other run of their block beats in price without losing in RMR, or the reverse."""
+    kept = set()
+    for _, part in frame.groupby("block", sort=False):
+        rows = list(zip(part["run"], part["price_per_1000"], part["rmr"], strict=True))
+        kept |= {
+            run
+            for run, price, rmr in rows
+            if not any(p <= price and r >= rmr and (p, r) != (price, rmr) for _, p, r in rows)
+        }
+    return kept
+
+
+def _cost_panel(frame: pd.DataFrame, block: str, note: str) -> Any:
+    data = _percent(frame, ["rmr", "rmr_low", "rmr_high"])
+    numbers = [str(number) for number in range(1, len(data) + 1)]
+    # Numbers tell many points apart where shapes repeat and colors cannot be seen.
+    data = data.assign(
+        number=numbers, run=[f"{n}  {r}" for n, r in zip(numbers, data["run"], strict=True)]
+    )
+    x = alt.X(
+        "price_per_1000:Q",
+        scale=_price_scale(data["price_per_1000"]),
+        axis=alt.Axis(format=",~r", values=_price_ticks(data["price_per_1000"])),
+        title="US dollars per 1,000 cases (list price)",
+    )
+    base, marks = alt.Chart(data), _run_marks(data)
+    line = (
+        base.transform_filter("datum.frontier")
+        .mark_line(interpolate="step-after", color="#999999", strokeDash=[4, 3], strokeWidth=1.2)
+        .encode(x=x, y="rmr:Q")
+    )
+    points = base.mark_point(filled=True, size=90, opacity=1).encode(
+        x=x,
+        y=alt.Y("rmr:Q", title="RMR, % (pooled, higher is better)", scale=alt.Scale(zero=False)),
+        color=marks["color"],
+        shape=marks["shape"],
+    )
+    bars = base.mark_rule().encode(x=x, y="rmr_low:Q", y2="rmr_high:Q", color=marks["color"])
+    label = base.mark_text(align="left", dx=8, dy=-8, fontSize=11)
+    names = label.encode(x=x, y="rmr:Q", text="number:N")
+    lines = ["dashed: runs that no other beats in price and RMR", *([note] if note else [])]
+    return alt.layer(line, bars, points, names).properties(
+        width=WIDTH, height=300, title=_title("Price and RMR", block, *lines)
+    )
+
+
+def _price_scale(prices: "pd.Series[float]") -> alt.Scale:
+    """Logarithmic; with room for runs that cost nothing, if there are any."""
+    paid = prices[prices > 0]
+    if len(paid) == len(prices):
+        return alt.Scale(type="log", domain=[paid.min() / 1.5, paid.max() * 1.5], nice=False)
+    least, most = (paid.min(), paid.max()) if len(paid) else (1.0, 1.0)
+    return alt.Scale(type="symlog", constant=least / 2, domain=[0, most * 1.5], nice=False)
+
+
+def _price_ticks(prices: "pd.Series[float]") -> list[float]:
+    """Round prices over the range: powers of ten, with 2 and 5 between where it is narrow."""
+    paid = prices[prices > 0]
+    if not len(paid):
+        return [0.0]
+    first, last = floor(log10(paid.min() / 1.5)), ceil(log10(paid.max() * 1.5))
+    steps = (1,) if last - first > 3 else (1, 2, 5)
+    ticks = [round(step * 10.0**power, 9) for power in range(first, last + 1) for step in steps]
+    return ticks if len(paid) == len(prices) else [0.0, *ticks]
+
+
+def plot_thresholds(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLevelMixin]:
+    """RMR@τ from the exact match down, per level and pooled."""
+    frame = tables.thresholds(
+        runs, published=False, seed=options.seed, draws=options.draws or DRAWS
+    )
+    frame = frame[frame["section"] == "runs"]
+    rows = [
+        {
+            **{key: row[key] for key in ("block", "run", "level")},
+            "tau": tau,
+            **{
+                name: row[f"rmr@{tau}{bound}"]
+                for name, bound in (("rmr", ""), ("rmr_low", "_low"), ("rmr_high", "_high"))
+            },
+        }
+        for row in frame.to_dict("records")
+        for tau in EPSILONS
+    ]
+    tidy = to_frame(rows)
+    panels: list[Any] = []
+    for block, part in tidy.groupby("block", sort=False):
+        by_level = [
+            _lines(found, "tau", "rmr", list(EPSILONS), "τ", width=330, name="RMR@τ").properties(
+                title=LEVEL_NAMES[level]
+            )
+            for level in GROUPS
+            if (found := part[part["level"] == level])["rmr"].notna().any()
+        ]
+        if by_level:
+            title = _title("RMR@τ: from the exact match to half of it", str(block))
+            panels.append(alt.concat(*by_level, columns=2).properties(title=title))
+    return tidy, alt.vconcat(*_some(panels))
+
+
+def plot_levels(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLevelMixin]:
+    """The drop of RMR from L0 to L2; the paper's models in a panel of their own."""
+    frame = tables.results(
+        runs, published=options.published, seed=options.seed, draws=options.draws or DRAWS
+    )
+    frame = frame[frame["section"].isin(["runs", "published"]) & (frame["level"] != POOLED)]
+    if "harness" in frame:
+        with_harness = frame["run"] + " · " + frame["harness"]
+        frame = frame.assign(run=with_harness.where(frame["harness"].notna(), frame["run"]))
+    levels = [level.value for level in Level]
+    panels = [
+        _lines(part, "level", "rmr", levels, "level", width=WIDTH - 120).properties(
+            title=_title("RMR from L0 to L2", str(block))
+        )
+        for block, part in frame.groupby("block", sort=False)
+    ]
+    return frame, alt.vconcat(*panels).resolve_scale(
+        color="independent", shape="independent", strokeDash="independent"
+    )
+
+
+def plot_domains(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLevelMixin]:
+    """RMR per domain, all levels pooled: one small panel per run."""
+    frame = tables.domains(runs, seed=options.seed, draws=options.draws or DRAWS)
+    frame = frame[frame["level"] == POOLED]
+    panels = []
+    for block, part in frame.groupby("block", sort=False):
+        data = _percent(part, ["rmr", "rmr_low", "rmr_high"])
+        data = data.assign(domain=data["domain"].str.replace("_", " "))
+        y = alt.Y("domain:N", title=None, sort=sorted(set(data["domain"])))
+        base = alt.Chart(data)
+        bars = base.mark_bar(color="#9DB9D2", height=12).encode(
+            y=y, x=alt.X("rmr:Q", title="RMR, %", scale=alt.Scale(domain=[0, 100]))
+        )
+        whiskers = base.mark_rule(color="#222222").encode(y=y, x="rmr_low:Q", x2="rmr_high:Q")
+        ticks = base.mark_tick(color="#222222", thickness=2, height=12).encode(y=y, x="rmr:Q")
+        panels.append(
+            alt.layer(bars, whiskers, ticks)
+            .properties(width=210, height=190)
+            .facet(
+                facet=alt.Facet("run:N", title=None, sort=list(dict.fromkeys(data["run"]))),
+                columns=3,
+            )
+            .properties(title=_title("RMR per domain", str(block)))
+        )
+    return frame, alt.vconcat(*panels)
+
+
+def plot_errors(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLevelMixin]:
+    """Which kind of rule the errors come from, as shares of each level's errors."""
+    frame = tables.error_types(runs)
+    frame = frame[frame["level"] != POOLED]
+    if not frame["share"].notna().any():
+        raise DataError("these runs have no errors to draw")
+    kinds = [kind for kind in SHADES if kind in set(frame["type"])]
+    panels = []
+    for block, part in frame.groupby("block", sort=False):
+        data = _percent(part.dropna(subset=["share"]), ["share"])
+        starts = data.groupby(["run", "level"], sort=False)["share"]
+        data = data.assign(end=starts.cumsum(), label=data["share"].round().astype(int).astype(str))
+        data = data.assign(start=data["end"] - data["share"])
+        data = data.assign(middle=(data["start"] + data["end"]) / 2)
+        y = alt.Y("run:N", title=None, sort=list(dict.fromkeys(data["run"])))
+        base = alt.Chart(data)
+        bars = base.mark_bar(stroke="#333333", strokeWidth=0.7).encode(
+            y=y,
+            x=alt.X("start:Q", title="share of errors, %", scale=alt.Scale(domain=[0, 100])),
+            x2="end:Q",
+            color=alt.Color(
+                "type:N",
+                title="left to right",
+                sort=kinds,
+                scale=alt.Scale(domain=kinds, range=[SHADES[kind] for kind in kinds]),
+            ),
+        )
+        light = alt.FieldOneOfPredicate(field="type", oneOf=list(_LIGHT_TEXT))
+        text = (
+            base.transform_filter("datum.share >= 7")
+            .mark_text(fontSize=10)
+            .encode(
+                y=y,
+                x="middle:Q",
+                text="label:N",
+                color=alt.condition(light, alt.value("white"), alt.value("black")),
+            )
+        )
+        levels = alt.Column("level:N", title=None, sort=[level.value for level in Level])
+        panels.append(
+            alt.layer(bars, text)
+            .properties(width=190, height=alt.Step(26))
+            .facet(column=levels)
+            .properties(title=_title("Errors by the kind of rule that was misread", str(block)))
+        )
+    return frame, alt.vconcat(*panels)
+
+
+def plot_effort(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLevelMixin]:
+    """RMR and RDR by reasoning effort, a line per level."""
+    frame = ablation(
+        runs, "effort", published=False, seed=options.seed, draws=options.draws or PAIRED_DRAWS
+    )
+    if frame.empty:
+        raise DataError("no two of these runs differ in effort and in nothing else")
+    frame = frame.assign(effort=frame["effort"].fillna("default"))
+    order = [effort for effort in (*EFFORTS, *sorted(set(frame["effort"]) - {*EFFORTS}))]
+    panels = []
+    for (block, name), part in frame.groupby(["block", "series"], sort=False):
+        found = [effort for effort in order if effort in set(part["effort"])]
+        named = part.assign(run=part["level"].map(LEVEL_NAMES))
+        panels.append(
+            alt.hconcat(
+                *[
+                    _lines(named, "effort", metric, found, "reasoning effort", width=230)
+                    for metric in METRICS
+                    if metric != "rmr@1.0"
+                ]
+            ).properties(title=_title(f"Reasoning effort: {name}", str(block)))
+        )
+    return frame, alt.vconcat(*panels)
+
+
+PLOTS: dict[str, Callable[[Runs, Options], tuple[pd.DataFrame, alt.TopLevelMixin]]] = {
+    "cost": plot_cost,
+    "thresholds": plot_thresholds,
+    "levels": plot_levels,
+    "domains": plot_domains,
+    "errors": plot_errors,
+    "effort": plot_effort,
+}
+"""Name -> plot: the data that is drawn, and the chart."""
+
+
+# --- what the plots share
+
+
+def _lines(
+    frame: pd.DataFrame,
+    x: str,
+    metric: str,
+    order: Sequence[str],
+    title: str,
+    *,
+    width: int,
+    name: str = "",
+) -> Any:
+    """A line per run with interval bars; runs stand side by side at each place of x if they have any."""
+    data = _percent(frame, [metric, f"{metric}_low", f"{metric}_high"])
+    arrow = "lower is better" if metric == "rdr" else "higher is better"
+    spread = alt.Scale(paddingInner=0.5, paddingOuter=0.25)
+    place: dict[str, Any] = {
+        "x": alt.X(
+            f"{x}:O", sort=list(order), title=title, axis=alt.Axis(labelAngle=0), scale=spread
+        )
+    }
+    with_bars = f"{metric}_low" in data and bool(data[f"{metric}_low"].notna().any())
+    if with_bars:
+        place["xOffset"] = alt.XOffset("run:N", sort=list(dict.fromkeys(data["run"])))
+    y = alt.Y(
+        f"{metric}:Q",
+        title=f"{name or metric.upper()}, % ({arrow})",
+        scale=alt.Scale(domain=[0, 100]),
+    )
+    marks, base = _run_marks(data), alt.Chart(data)
+    color, shape, dash = marks["color"], marks["shape"], marks["strokeDash"]
+    lines = base.mark_line(strokeWidth=1.6).encode(**place, y=y, color=color, strokeDash=dash)
+    points = base.mark_point(filled=True, size=55, opacity=1).encode(
+        **place, y=y, color=color, shape=shape
+    )
+    layers = [lines, points]
+    if with_bars:
+        ends = {"y": f"{metric}_low:Q", "y2": f"{metric}_high:Q"}
+        layers.insert(0, base.mark_rule().encode(**place, **ends, color=color))
+    return alt.layer(*layers).properties(width=width, height=260)
+
+
+def _run_marks(frame: pd.DataFrame) -> dict[str, Any]:
+    """Color, shape and dash pattern of each run, in one legend."""
+    names = list(dict.fromkeys(frame["run"]))
+
+    def scale(values: Sequence[Any]) -> dict[str, Any]:
+        chosen = [values[i % len(values)] for i in range(len(names))]
+        return {"scale": alt.Scale(domain=names, range=chosen), "sort": names, "title": None}
+
+    return {
+        "color": alt.Color("run:N", **scale(COLORS)),
+        "shape": alt.Shape("run:N", **scale(SHAPES)),
+        "strokeDash": alt.StrokeDash("run:N", **scale(DASHES)),
+    }
+
+
+def _percent(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    known = [column for column in columns if column in frame]
+    kept = [c for c in frame if c in known or c in _KEPT]
+    return frame[kept].assign(**{column: 100 * frame[column] for column in known})
+
+
+_KEPT = (
+    *("run", "level", "tau", "domain", "type", "effort", "series"),
+    *("price_per_1000", "frontier"),
+)
+
+
+def _some(panels: list[Any]) -> list[Any]:
+    if not panels:
+        raise DataError("no run has a scored case, so there is nothing to draw")
+    return panels
+
+
+def _title(text: str, *lines: str) -> alt.TitleParams:
+    return alt.TitleParams(text, subtitle=list(lines), anchor="start")
+
+
+def _styled(chart: Any) -> Any:
+    return (
+        chart.configure_view(stroke=None)
+        .configure_axis(labelFontSize=11, titleFontSize=11, gridColor="#E3E3E3")
+        .configure_title(fontSize=13, subtitleFontSize=11, subtitleColor="#555555")
+        .configure_legend(labelFontSize=11, labelLimit=320, symbolSize=70, symbolStrokeWidth=0)
+        .configure_header(labelFontSize=11)
+    )

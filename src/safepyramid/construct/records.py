@@ -1,0 +1,202 @@
+"""What a run folder holds: one JSON-lines file a stage, one line an item, and a manifest.
+
+A line is written when its item is done and never changed; a later line of the same id replaces
+it. A line that a kill cut short is removed when the folder is opened for writing.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from io import SEEK_END
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple
+
+from safepyramid.errors import RunError
+
+STAGES = ("conversation", "l0", "l1", "framework", "l2", "repair", "vote")
+"""In the order of a case's life; votes and repairs belong to each level."""
+
+MANIFEST = "manifest.json"
+
+RecordState = Literal["done", "refused", "blocked", "truncated", "malformed", "error", "withdrawn"]
+"""`done`: readable, perhaps in part. `error`: transport; it is asked again. `withdrawn`: set
+aside by a person; it is asked again. The others are answers that could not be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a model, as it was paid for."""
+
+    reply: str
+    stop_reason: str
+    input_tokens: int | None = None
+    """All prompt tokens, cached ones included; None where the provider does not say."""
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    """The part of `input_tokens` that was read from a cache."""
+    price: float | None = None
+    """US dollars at list price; None where it is not known."""
+    seconds: float | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What became of one question to one model."""
+
+    stage: str
+    id: str
+    """Unique within the stage: conversation, level, attempt, round, part."""
+    state: RecordState
+    model: str
+    prompt: str
+    """Hash of the templates."""
+    asked: str
+    """Hash of all that was sent: a record answers this very question and no other."""
+    reason: str = ""
+    """Why it is not `done`."""
+    calls: tuple[Call, ...] = ()
+    """The call, and the correction if there was one."""
+    output: Mapping[str, Any] | None = None
+    """What was read."""
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """Parts of the output that cannot be used -> why."""
+
+    @property
+    def price(self) -> float | None:
+        """What all its calls cost; None if that of one is not known."""
+        prices = [call.price for call in self.calls]
+        return None if None in prices else sum(price for price in prices if price is not None)
+
+
+def row_of(record: Record) -> dict[str, Any]:
+    """A record as its line holds it."""
+    row = {name: getattr(record, name) for name in Record.__slots__}
+    row["calls"] = [{name: getattr(call, name) for name in Call.__slots__} for call in record.calls]
+    return row
+
+
+def record_from(row: Mapping[str, Any]) -> Record:
+    """A record from its line."""
+    return Record(**{**row, "calls": tuple(Call(**call) for call in row["calls"])})
+
+
+class _Place(NamedTuple):
+    """Where a record lies, and what of it is kept at hand: all but replies and output."""
+
+    record: Record
+    offset: int
+    length: int
+
+
+class Journal:
+    """The records of a run folder, and their files. What models said stays on disk.
+
+    Args:
+        folder: The run folder.
+        write: Open the files for appending, and mend torn ends. Without it nothing is changed.
+        scrub: Applied to each line before it is written: takes secrets out.
+    """
+
+    def __init__(
+        self, folder: Path, *, write: bool = False, scrub: Callable[[str], str] = str
+    ) -> None:
+        self._scrub = scrub
+        self._places: dict[tuple[str, str], _Place] = {}
+        self._superseded: list[Record] = []
+        """Records that a later one replaced: paid for, and no longer used."""
+        self._files: dict[str, BinaryIO] = {}
+        for stage in STAGES:
+            path = folder / f"{stage}.jsonl"
+            if write or path.exists():
+                self._files[stage] = path.open("a+b" if write else "rb")
+                for place in _read(self._files[stage], path, mend=write):
+                    self._keep(place)
+
+    def _keep(self, place: _Place) -> None:
+        about = (place.record.stage, place.record.id)
+        if about in self._places:
+            self._superseded.append(self._places[about].record)
+        self._places[about] = place
+
+    def get(self, stage: str, id: str, asked: str) -> Record | None:
+        """The record that answers this very question, whole; None if there is none that counts."""
+        found = self._places.get((stage, id))
+        if found is None or found.record.asked != asked or found.record.state == "withdrawn":
+            return None
+        file = self._files[stage]
+        file.seek(found.offset)
+        return record_from(json.loads(file.read(found.length)))
+
+    def append(self, record: Record) -> None:
+        """Keep a record and write its line at once."""
+        text = json.dumps(row_of(record), ensure_ascii=True, separators=(",", ":"))
+        line = f"{self._scrub(text)}\n".encode("ascii")
+        file = self._files[record.stage]
+        offset = file.seek(0, SEEK_END)
+        file.write(line)
+        file.flush()
+        self._keep(_Place(_light(record), offset, len(line)))
+
+    def all(self) -> Iterator[Record]:
+        """Every record that was paid for, replaced ones included, without replies and output."""
+        yield from self._superseded
+        yield from self.current()
+
+    def current(self) -> Iterator[Record]:
+        """The records that count, without replies and output."""
+        for place in self._places.values():
+            yield place.record
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files.values():
+            file.close()
+
+
+def _light(record: Record) -> Record:
+    calls = tuple(replace(call, reply="") for call in record.calls)
+    return replace(record, calls=calls, output=None)
+
+
+def _read(file: BinaryIO, path: Path, *, mend: bool) -> Iterator[_Place]:
+    file.seek(0)
+    offset = 0
+    for number, line in enumerate(file, 1):
+        if not line.endswith(b"\n"):  # the end of a line that a kill cut short
+            if mend:
+                file.truncate(offset)
+            return
+        try:
+            record = record_from(json.loads(line))
+        except (ValueError, TypeError, KeyError):
+            raise RunError(
+                f"{path}, line {number} is no record; remove that line, and its item is made again"
+            ) from None
+        yield _Place(_light(record), offset, len(line))
+        offset += len(line)
+
+
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Write the manifest in one step."""
+    temporary = folder / f".{MANIFEST}.tmp"
+    temporary.write_text(json.dumps(manifest, indent=2, ensure_ascii=False), encoding="utf-8")
+    temporary.replace(folder / MANIFEST)
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """The manifest of a run folder; None if it has none.
+
+    Raises:
+        RunError: There is one and it cannot be read.
+    """
+    path = folder / MANIFEST
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise RunError(
+            f"{path} cannot be read ({error}); restore it, or use another folder"
+        ) from None
+    return found

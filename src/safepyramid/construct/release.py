@@ -1,0 +1,211 @@
+"""From a run to a release: a folder that can be published as it is, byte for byte repeatable."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safepyramid.check import check_cases
+from safepyramid.construct.assemble import assemble, numbered_rules
+from safepyramid.construct.card import CardData, card
+from safepyramid.construct.costs import bills
+from safepyramid.construct.croissant import croissant
+from safepyramid.construct.duplicates import near_duplicates
+from safepyramid.construct.errata import FILE as ERRATA
+from safepyramid.construct.errata import errata
+from safepyramid.construct.runs import Loaded, load
+from safepyramid.construct.settle import evidence
+from safepyramid.construct.source import SourceConversation
+from safepyramid.construct.work import Outcome
+from safepyramid.conversation import render_conversation
+from safepyramid.dataset import write_benchmark, write_parquet
+from safepyramid.errors import DataError
+from safepyramid.schema import Case, Level
+from safepyramid.statistics import statistics
+
+SUMS = "SHA256SUMS"
+VERSION = "VERSION"
+DESCRIPTION = (
+    "Multi-turn conversations, each with a policy of natural-language rules at three levels; the "
+    "task is to name exactly the rules that the conversation violates."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What a release holds, and what it leaves out."""
+
+    cases: int
+    conversations: int
+    unfinished: int
+    """Conversations of the run that are not complete."""
+    left_out: Mapping[str, str]
+    """Complete conversations that are not in it -> why."""
+
+
+def release(
+    folder: Path,
+    output: Path,
+    *,
+    version: str,
+    name: str,
+    license: str | None = None,
+    previous: Path | None = None,
+) -> Released:
+    """Write a release of what is complete in a run.
+
+    A conversation is left out, with all its levels, if it repeats another or a person has removed
+    a case of it.
+
+    Args:
+        folder: The run folder; it is only read.
+        output: The release's folder; must be new or empty.
+        version: Of the release.
+        name: Of the dataset.
+        license: Its licence.
+        previous: The folder of the release before, for the errata.
+
+    Raises:
+        SafepyramidError: Nothing is complete, or the output is in use.
+    """
+    if output.exists() and any(output.iterdir()):
+        raise DataError(f"{output} is not empty; a release needs a folder of its own")
+    loaded = load(folder, keep=lambda outcome: outcome)
+    finished = {o.made.id: o for o in loaded.outcomes if o.standing == "complete"}
+    cases = {id: cases_of(outcome) for id, outcome in sorted(finished.items())}
+    left_out = _left_out(loaded, finished, cases)
+    kept = [case for id, found in cases.items() if id not in left_out for case in found]
+    if not kept:
+        raise DataError(f"{folder} has nothing to release; see `safepyramid build status {folder}`")
+    if problems := check_cases(kept):
+        shown = "; ".join(f"{p.case_id}: {p.field} {p.message}" for p in problems[:5])
+        raise DataError(f"{folder}: {len(problems)} problems in what was made: {shown}")
+    changed = errata(version, kept, previous)
+    sources = [_source(finished[id]) for id in cases if id not in left_out]
+    output.mkdir(parents=True, exist_ok=True)
+    _write_cases(output, loaded, kept, version, name, license)
+    (output / ERRATA).write_text(_pretty(changed), encoding="utf-8")
+    (output / VERSION).write_text(f"{version}\n", encoding="utf-8")
+    text = card(
+        CardData(
+            name=name,
+            version=version,
+            license=license,
+            run=loaded.run,
+            outcomes=loaded.outcomes,
+            sources=sources,
+            left_out=left_out,
+            reviewed=sum(loaded.decisions.reviewed(case) > 0 for case in kept),
+            statistics=statistics(kept),
+            bills=bills(loaded.journal.all()),
+        )
+    )
+    (output / "README.md").write_text(text, encoding="utf-8")
+    _write_description(output, version, name, license)
+    write_sums(output)
+    return Released(
+        len(kept),
+        len(sources),
+        len(loaded.outcomes) - len(finished),
+        dict(sorted(left_out.items())),
+    )
+
+
+def cases_of(outcome: Outcome) -> list[Case]:
+    """The cases of a complete conversation, with every vote as evidence."""
+    source = _source(outcome)
+    cases = []
+    for level in Level:
+        rules = source.rules(level)
+        number_of = numbered_rules(rules, f"{source.id}-{level.lower()}").number_of
+        votes = {
+            **(outcome.votes[Level.L0] if level is Level.L1 else {}),
+            **outcome.votes[level],
+        }
+
+        def named(key: str, number_of: Mapping[str, int] = number_of) -> str:
+            return f"Rule {number_of[key]}" if key in number_of else "a rule that was dropped"
+
+        cases.append(
+            assemble(
+                source,
+                level,
+                {rule.key: evidence(rule, votes[rule.key], named) for rule in rules},
+            )
+        )
+    return cases
+
+
+def _source(outcome: Outcome) -> SourceConversation:
+    assert outcome.source is not None
+    return outcome.source
+
+
+def _left_out(
+    loaded: Loaded, finished: Mapping[str, Outcome], cases: Mapping[str, Sequence[Case]]
+) -> dict[str, str]:
+    texts = {id: render_conversation(_source(outcome).turns) for id, outcome in finished.items()}
+    twins = near_duplicates(texts, loaded.run.settings.near_duplicate)
+    reasons = {id: f"nearly the same as {twin}" for id, twin in twins.items()}
+    for id, found in cases.items():
+        removed = [
+            f"{case.id} removed in review ({why})"
+            for case in found
+            if (why := loaded.decisions.removal(case))
+        ]
+        if removed:
+            reasons[id] = "; ".join(removed)
+    return reasons
+
+
+def _write_cases(
+    output: Path,
+    loaded: Loaded,
+    cases: Sequence[Case],
+    version: str,
+    name: str,
+    license: str | None,
+) -> None:
+    models = loaded.run.settings.models
+    metadata: dict[str, Any] = {
+        "name": name,
+        "version": version,
+        "license": license,
+        "cases": len(cases),
+        "conversations": len({case.conversation_id for case in cases}),
+        "models": {
+            "conversation": models.conversation.model,
+            **{level.value: models.author(level).model for level in Level},
+            "validators": [role.model for role in models.validators],
+        },
+    }
+    write_benchmark(output / "benchmark.json", metadata, cases)
+    write_benchmark(output / "benchmark_with_evidence.json", metadata, cases, evidence=True)
+    write_parquet(output / "benchmark.parquet", cases)
+
+
+def _write_description(output: Path, version: str, name: str, license: str | None) -> None:
+    files = {
+        path.name: (_sha256(path), path.stat().st_size)
+        for path in sorted(output.glob("benchmark*"))
+    }
+    described = croissant(name, DESCRIPTION, version, license, files)
+    (output / "croissant.json").write_text(_pretty(described), encoding="utf-8")
+
+
+def write_sums(output: Path) -> None:
+    """Write the checksums of all files of a folder, in the form of `sha256sum`."""
+    paths = sorted(path for path in output.iterdir() if path.is_file() and path.name != SUMS)
+    lines = [f"{_sha256(path)}  {path.name}\n" for path in paths]
+    (output / SUMS).write_text("".join(lines), encoding="utf-8")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"

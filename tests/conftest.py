@@ -1,0 +1,63 @@
+"""What all tests share: a clean environment, the sample, and a way to run the command."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from safepyramid.dataset import load_benchmark
+from safepyramid.schema import Case
+
+KEY = "sk-planted-0123456789abcdef"
+"""A key that must never turn up in a file or a message."""
+
+
+@pytest.fixture(scope="session")
+def sample() -> list[Case]:
+    return load_benchmark("sample")[1]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """The environment of a fresh user: own home, one key, no Inspect settings."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("INSPECT_", "HF_"))}
+    home = tmp_path / "home"
+    home.mkdir()
+    return {
+        **kept,
+        "HOME": str(home),
+        "XDG_DATA_HOME": str(home / "data"),
+        "XDG_CACHE_HOME": str(home / "cache"),
+        "LOCAL_API_KEY": KEY,
+        "NO_COLOR": "1",
+        "COLUMNS": "120",
+    }
+
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def safepyramid(environment: dict[str, str], tmp_path: Path) -> Run:
+    """Run the command line in a process of its own."""
+
+    def run(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command(*arguments),
+            env={**environment, **env},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=240,
+            check=False,
+        )
+
+    return run
+
+
+def command(*arguments: str | Path) -> Sequence[str]:
+    return [sys.executable, "-m", "safepyramid.cli", *map(str, arguments)]

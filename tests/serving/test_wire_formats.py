@@ -1,0 +1,211 @@
+"""Each wire format, through the provider's own client and a whole evaluation of one case."""
+
+from typing import Any
+
+import pytest
+from small_cases import Evaluate
+from wires import (
+    RULE_ONE,
+    claude,
+    claude_stream,
+    gemini,
+    gemini_blocked_prompt,
+    raw_completion,
+    text_block,
+    thinking_block,
+)
+
+from safepyramid.schema import Prediction, State
+from servers import Call, Response, completion, serving
+
+pytest_plugins = ["evaluating"]
+
+CASE = "frau-001-l1"
+
+
+@pytest.fixture(autouse=True)
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI", "ANTHROPIC", "GOOGLE", "OWN"):
+        monkeypatch.setenv(f"{name}_API_KEY", "key-of-the-test")
+    for name in ("COMPLETIONS_API_KEY", "SAFEPYRAMID_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def state_of(prediction: Prediction) -> tuple[State, list[int] | None]:
+    violated = prediction.violated
+    return prediction.state, None if violated is None else sorted(violated)
+
+
+ANSWERED = (State.ANSWERED, [1])
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (completion(RULE_ONE), ANSWERED),
+        (completion('{"violated_rules": []}'), (State.ANSWERED, [])),
+        (completion(None, refusal="I cannot help with that."), (State.REFUSED, None)),
+        (completion("", finish="content_filter"), (State.BLOCKED, None)),
+        (completion(RULE_ONE[:30], finish="length"), (State.TRUNCATED, None)),
+        (completion(None, reasoning=RULE_ONE), ANSWERED),
+        (completion(RULE_ONE, reasoning="Rule 1 speaks of dates."), ANSWERED),
+        (completion("Rule 1, I think."), (State.UNPARSED, None)),
+        (
+            Response(400, {"error": {"code": "context_length_exceeded", "message": "too long"}}),
+            (State.TRUNCATED, None),
+        ),
+        (Response(401, {"error": {"message": "no"}}), (State.ERROR, None)),
+    ],
+    ids=lambda value: "",
+)
+def test_openai_chat(evaluate: Evaluate, answer: Any, expected: Any) -> None:
+    with serving(lambda call: answer) as server:
+        found = evaluate("openai-api/own/some-model", f"{server.address}/v1")
+    assert state_of(found[CASE]) == expected
+    assert server.calls[0].path == "/v1/chat/completions"
+    assert "for certain" in server.calls[0].text
+
+
+def test_openai_chat_per_rule(evaluate: Evaluate) -> None:
+    def judge(call: Call) -> str:
+        violated = "the target rule, Rule 1?" in call.text
+        return f'{{"verdict": "{"violated" if violated else "not_violated"}"}}'
+
+    with serving(judge) as server:
+        found = evaluate("openai-api/own/some-model", f"{server.address}/v1", "per_rule")
+    assert state_of(found[CASE]) == ANSWERED
+    assert len(server.calls) == 3  # four rules, of which one is a conditional
+
+
+# The guard's raw prompt is a text of its own, so it lives in a file beside the test.
+RAW_GUARD = """
+from safepyramid.answers import answer_from_reply
+from safepyramid.guards.base import Guard, Message, PolicyAdapter, Prompt
+
+def read(reply, case):
+    assert reply.stop_reason == "model_length" or reply.logprobs, "they were asked for"
+    return answer_from_reply(reply, frozenset(case.rule_types))
+
+def ask(case):
+    return Prompt((Message("user", f"<|raw|>{case.conversation}\\nAnswer:"),), raw=True)
+
+CONFIG = {"max_tokens": 50, "logprobs": True, "top_logprobs": 5, "temperature": 0.0}
+guard = Guard("raw", per_policy=PolicyAdapter(ask, read, CONFIG))
+"""
+OPENAI_LOGPROBS = {"tokens": ["{"], "token_logprobs": [-0.1], "top_logprobs": [{"{": -0.1}]}
+LLAMA_LOGPROBS = {
+    "content": [{"token": "{", "logprob": -0.1, "top_logprobs": [{"token": "[", "logprob": -3.0}]}]
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (raw_completion(RULE_ONE, logprobs=OPENAI_LOGPROBS), ANSWERED),
+        (raw_completion(RULE_ONE, logprobs=LLAMA_LOGPROBS), ANSWERED),
+        (
+            raw_completion(RULE_ONE[:30], "length", logprobs=OPENAI_LOGPROBS),
+            (State.TRUNCATED, None),
+        ),
+        (
+            Response(
+                400,
+                {
+                    "error": {
+                        "message": "This model's maximum context length is 4096 tokens.",
+                        "code": 400,
+                    }
+                },
+            ),
+            (State.TRUNCATED, None),
+        ),
+        (Response(404, {"error": {"message": "no"}}), (State.ERROR, None)),
+    ],
+    ids=["openai", "llama.cpp", "length", "context", "no-endpoint"],
+)
+def test_completions(evaluate: Evaluate, tmp_path: Any, answer: Any, expected: Any) -> None:
+    path = tmp_path / "raw_guard.py"
+    path.write_text(RAW_GUARD, encoding="utf-8")
+    with serving(lambda call: answer) as server:
+        found = evaluate(
+            "completions/org/model",
+            f"{server.address}/v1",
+            task_args={"guard": f"{path}:guard"},
+        )
+    assert state_of(found[CASE]) == expected
+    body = server.calls[0].body
+    assert server.calls[0].path == "/v1/completions"
+    assert body["prompt"].startswith("<|raw|>Turn 1 - User:")
+    assert body["prompt"].endswith("for certain.\nAnswer:")
+    assert (body["model"], body["max_tokens"], body["logprobs"]) == ("org/model", 50, 5)
+    assert server.calls[0].headers["Authorization"] == "Bearer none"
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (claude([text_block(RULE_ONE)]), ANSWERED),
+        (claude([thinking_block("Dates."), text_block(RULE_ONE)]), ANSWERED),
+        (claude([], stop="refusal", output_tokens=1), (State.BLOCKED, None)),
+        (claude([text_block(RULE_ONE[:30])], stop="max_tokens"), (State.TRUNCATED, None)),
+        (
+            claude([thinking_block("Dates.")], stop="max_tokens", output_tokens=64000),
+            (State.TRUNCATED, None),
+        ),
+        (claude([text_block("I'm sorry, but I can't do that.")]), (State.REFUSED, None)),
+    ],
+    ids=["text", "thinking", "refusal", "cut", "thinking-cut", "words"],
+)
+@pytest.mark.parametrize("max_tokens", [4000, 64000], ids=["whole", "stream"])
+def test_anthropic(evaluate: Evaluate, message: Any, expected: Any, max_tokens: int) -> None:
+    pytest.importorskip("anthropic")
+
+    def answer(call: Call) -> Any:
+        if call.path.endswith("count_tokens"):  # how Inspect learns what thinking took
+            return {"input_tokens": 25}
+        return claude_stream(message) if call.body.get("stream") else message
+
+    with serving(answer) as server:
+        found = evaluate("anthropic/claude-opus-4-6", server.address, max_tokens=max_tokens)
+    assert state_of(found[CASE]) == expected
+    (call,) = [call for call in server.calls if call.path == "/v1/messages"]
+    assert call.body["max_tokens"] == max_tokens
+    # The client refuses calls of such length that do not stream.
+    assert bool(call.body.get("stream")) == (max_tokens == 64000)
+
+
+def test_anthropic_overloaded_once(evaluate: Evaluate) -> None:
+    pytest.importorskip("anthropic")
+
+    def answer(call: Call) -> Any:
+        error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+        if call.attempt == 1:
+            return Response(529, error, {"retry-after": "0"})
+        return claude([text_block(RULE_ONE)])
+
+    with serving(answer) as server:
+        found = evaluate(
+            "anthropic/claude-opus-4-6", server.address, max_tokens=4000, max_retries=2
+        )
+    assert state_of(found[CASE]) == ANSWERED
+    assert len(server.calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (gemini([{"text": RULE_ONE}]), ANSWERED),
+        (gemini([{"text": "Dates.", "thought": True}, {"text": RULE_ONE}], thoughts=9), ANSWERED),
+        (gemini(None, finish="MAX_TOKENS", thoughts=64000), (State.TRUNCATED, None)),
+        (gemini(None, finish="SAFETY"), (State.BLOCKED, None)),
+        (gemini_blocked_prompt(), (State.BLOCKED, None)),
+        (gemini([{"text": RULE_ONE[:30]}], finish="MAX_TOKENS"), (State.TRUNCATED, None)),
+    ],
+    ids=["text", "thoughts", "thoughts-cut", "safety", "blocked-prompt", "cut"],
+)
+def test_gemini(evaluate: Evaluate, answer: Any, expected: Any) -> None:
+    pytest.importorskip("google.genai")
+    with serving(lambda call: answer) as server:
+        found = evaluate("google/gemini-3-pro", server.address)
+    assert state_of(found[CASE]) == expected
+    assert server.calls[-1].path.endswith("models/gemini-3-pro:generateContent")
