@@ -8,7 +8,7 @@ and count can be worked out by hand.
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import anyio
 from inspect_ai.model import ModelAPI, ModelOutput, ModelUsage, modelapi
@@ -61,6 +61,36 @@ def as_output(reply: str | ModelOutput) -> ModelOutput:
     return output
 
 
+NAMES = ("anna", "ben", "cleo", "dora")
+"""The models of `small`: who write conversations, L0, L1 and L2."""
+
+
+def small(**more: object) -> dict[str, object]:
+    """Settings of a small run: one conversation; 3 + 2 rules, 2 modifiers, 3 + 2 + 2 rules."""
+    roles = dict(zip(("conversation", "l0", "l1", "l2"), NAMES, strict=True))
+    return {
+        "conversations": 1,
+        "domains": ["fraud"],
+        "models": {
+            **{role: f"scripted/{name}" for role, name in roles.items()},
+            "validators": [f"scripted/{name}" for name in NAMES],
+        },
+        "levels": {
+            "L0": {"decisive": [3, 3], "distractor": [2, 2], "rules": [4, 5], "violated": [1, 3]},
+            "L1": {"exception": [1, 1], "conditional": [1, 1], "rules": [5, 7], "violated": [1, 4]},
+            "L2": {
+                "decisive": [3, 3],
+                "distractor": [2, 2],
+                "exception": [1, 1],
+                "conditional": [1, 1],
+                "rules": [5, 7],
+                "violated": [1, 4],
+            },
+        },
+        **more,
+    }
+
+
 # --- Authors -------------------------------------------------------------------------------------
 
 
@@ -85,7 +115,10 @@ def conversation(told: str, **more: object) -> str:
     count = int(re.search(r"Exactly (\d+) exchanges", told)[1])
     tag = hashlib.sha256(told.encode()).hexdigest()[:8]
     exchanges = [
-        {"user": f"{tag} asks in {n}, {tag}: so, {tag}?", "chatbot": f"{tag} replies in {n}, {tag}: yes."}
+        {
+            "user": f"{tag} asks in {n}, {tag}: so, {tag}?",
+            "chatbot": f"{tag} replies in {n}, {tag}: yes.",
+        }
         for n in range(1, count + 1)
     ]
     return json.dumps({"title": f"Talk {tag}", "exchanges": exchanges, **more})
@@ -143,12 +176,12 @@ def bases(told: str) -> dict[str, list[dict[str, object]]]:
     }
 
 
-def modifiers(told: str, decisive: int) -> dict[str, list[dict[str, object]]]:
-    """In turn: triggered and met, triggered and not met, not triggered."""
+def modifiers(told: str, on: Sequence[str]) -> dict[str, list[dict[str, object]]]:
+    """In turn: triggered and not met, not triggered, triggered and met."""
     kinds = [(True, True), (True, False), (False, None)]
     return {
         kind: [
-            modifier(told, f"{kind[0]}{n}", f"d{1 + n % decisive}", *kinds[n % 3])
+            modifier(told, f"{kind[0]}{n}", on[n % len(on)], *kinds[n % 3])
             for n in range(1, asked(told, f"{kind}s") + 1)
         ]
         for kind in ("exception", "conditional")
@@ -156,7 +189,9 @@ def modifiers(told: str, decisive: int) -> dict[str, list[dict[str, object]]]:
 
 
 def framework(told: str) -> str:
-    terms = [{"term": f"term{n}", "definition": f"What {n} is in {tag_of(told)}."} for n in range(4)]
+    terms = [
+        {"term": f"term{n}", "definition": f"What {n} is in {tag_of(told)}."} for n in range(4)
+    ]
     return json.dumps(
         {"name": "The Code", "purpose": "For order.", "terms": terms, "precedence": "term0 first."}
     )
@@ -164,8 +199,11 @@ def framework(told: str) -> str:
 
 def mended(told: str) -> str:
     """Each failed rule, with the marks of a rule of its type that passes."""
-    reply: dict[str, list[object]] = {k: [] for k in ("decisive", "distractor", "exception", "conditional")}
-    for line in told.split("The rules to mend")[1].split("\n"):
+    reply: dict[str, list[object]] = {
+        k: [] for k in ("decisive", "distractor", "exception", "conditional")
+    }
+    failed = told.split("The rules to mend")[1].split("Rewrite each of these")[0]
+    for line in failed.split("\n"):
         if not line.startswith("{"):
             continue
         rule = json.loads(line)
@@ -191,9 +229,10 @@ def author(told: str) -> str:
     if stage == "vote":
         return votes(told)
     rules = bases(told) if stage in ("l0", "l2") else {}
-    decisive = len(rules.get("decisive", ())) or told.count('"type": "decisive"')
-    if stage in ("l1", "l2"):
-        rules |= modifiers(told, decisive)
+    if stage == "l1":
+        rules = modifiers(told, re.findall(r'"key": "(d\d+)", "type": "decisive"', told))
+    elif stage == "l2":
+        rules |= modifiers(told, [str(rule["key"]) for rule in rules["decisive"]])
     return json.dumps(rules)
 
 

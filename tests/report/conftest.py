@@ -24,7 +24,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             done = subprocess.run(
                 [
                     *(sys.executable, "-m", "safepyramid.cli"),
-                    *("eval", "--model", "openai-api/local/<b>‮x", "--no-trial"),
+                    *("eval", "--model", "openai-api/local/<b>\u202ex", "--no-trial"),
                     *("--model-base-url", f"{server.address}/v1", "--log-dir", str(folder)),
                     *("--max-connections", "4", *map(str, extra)),
                 ],

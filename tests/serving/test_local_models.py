@@ -1,7 +1,6 @@
 """Model files from packages, and a real server for them. The server tests need the extra `local`."""
 
 import hashlib
-import os
 import signal
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from small_cases import Evaluate
 
@@ -192,14 +192,13 @@ if sys.argv[2] == "wait":
 
 def is_running(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    return True
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="asks for processes as POSIX does")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 @pytest.mark.parametrize("end", ["leave", signal.SIGKILL, signal.SIGTERM])
 def test_server_never_outlives_us(model: Path, end: object) -> None:
     owner = subprocess.Popen(

@@ -4,7 +4,7 @@ Runs that stand on different cases or protocols are drawn in panels of their own
 color says, a shape, a dash pattern or a label says too.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import ceil, floor, log10
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from safepyramid.analysis.ablations import EFFORTS, METRICS, ablation
 from safepyramid.analysis.compare import DRAWS as PAIRED_DRAWS
 from safepyramid.analysis.cost import cost
 from safepyramid.analysis.estimates import to_frame
+from safepyramid.analysis.marks import line_panel, percents, run_marks, stacked, styled, title_of
 from safepyramid.analysis.render import to_csv
 from safepyramid.analysis.runs import Runs
 from safepyramid.analysis.views import Options
@@ -26,15 +27,6 @@ from safepyramid.metrics.stats import DRAWS
 from safepyramid.metrics.summary import GROUPS, POOLED
 from safepyramid.schema import Level, RuleType
 
-COLORS = (
-    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#8B6F00"),
-)
-"""Told apart with any kind of color vision (after Okabe and Ito)."""
-SHAPES = (
-    *("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right"),
-)
-"""One less than the colors, so that no two of 56 runs look the same."""
-DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1])
 SHADES = {
     RuleType.DECISIVE.value: "#1B3A57",
     RuleType.DISTRACTOR.value: "#5E8FB8",
@@ -69,7 +61,7 @@ def draw(name: str, runs: Runs, path: Path, options: Options | None = None) -> l
     stem = path.with_suffix("") if path.suffix in (".svg", ".png", ".csv") else path
     stem.parent.mkdir(parents=True, exist_ok=True)
     files = [stem.with_name(stem.name + suffix) for suffix in (".svg", ".png", ".csv")]
-    chart = _styled(chart)
+    chart = styled(chart)
     chart.save(str(files[0]))
     chart.save(str(files[1]), ppi=PPI)
     files[2].write_text(to_csv(frame), encoding="utf-8", newline="\n")
@@ -96,7 +88,7 @@ def plot_cost(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLevelM
         note = f"{left_out} without a known price left out" if left_out else ""
         if len(shown):
             panels.append(_cost_panel(shown, str(block), note))
-    return frame, alt.vconcat(*panels)
+    return frame, stacked(panels)
 
 
 def frontier(frame: pd.DataFrame) -> set[str]:
@@ -113,11 +105,17 @@ def frontier(frame: pd.DataFrame) -> set[str]:
 
 
 def _cost_panel(frame: pd.DataFrame, block: str, note: str) -> Any:
-    data = _percent(frame, ["rmr", "rmr_low", "rmr_high"])
-    numbers = [str(number) for number in range(1, len(data) + 1)]
+    data = percents(frame, ["rmr", "rmr_low", "rmr_high"])
     # Numbers tell many points apart where shapes repeat and colors cannot be seen.
+    numbers = [str(number) for number in range(1, len(data) + 1)]
+    spots = pd.Series(list(zip(data["price_per_1000"], data["rmr"], strict=True)))
+    at_spot = {spot: [numbers[i] for i in spots[spots == spot].index] for spot in set(spots)}
     data = data.assign(
-        number=numbers, run=[f"{n}  {r}" for n, r in zip(numbers, data["run"], strict=True)]
+        number=[
+            ", ".join(at_spot[spot]) if n == at_spot[spot][0] else ""
+            for n, spot in zip(numbers, spots, strict=True)
+        ],
+        run=[f"{n}  {run}" for n, run in zip(numbers, data["run"], strict=True)],
     )
     x = alt.X(
         "price_per_1000:Q",
@@ -125,7 +123,7 @@ def _cost_panel(frame: pd.DataFrame, block: str, note: str) -> Any:
         axis=alt.Axis(format=",~r", values=_price_ticks(data["price_per_1000"])),
         title="US dollars per 1,000 cases (list price)",
     )
-    base, marks = alt.Chart(data), _run_marks(data)
+    base, marks = alt.Chart(data), run_marks(data)
     line = (
         base.transform_filter("datum.frontier")
         .mark_line(interpolate="step-after", color="#999999", strokeDash=[4, 3], strokeWidth=1.2)
@@ -142,7 +140,7 @@ def _cost_panel(frame: pd.DataFrame, block: str, note: str) -> Any:
     names = label.encode(x=x, y="rmr:Q", text="number:N")
     lines = ["dashed: runs that no other beats in price and RMR", *([note] if note else [])]
     return alt.layer(line, bars, points, names).properties(
-        width=WIDTH, height=300, title=_title("Price and RMR", block, *lines)
+        width=WIDTH, height=300, title=title_of("Price and RMR", block, *lines)
     )
 
 
@@ -188,16 +186,16 @@ def plot_thresholds(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.Top
     panels: list[Any] = []
     for block, part in tidy.groupby("block", sort=False):
         by_level = [
-            _lines(found, "tau", "rmr", list(EPSILONS), "τ", width=330, name="RMR@τ").properties(
-                title=LEVEL_NAMES[level]
-            )
+            line_panel(
+                found, "tau", "rmr", list(EPSILONS), "τ", width=330, name="RMR@τ"
+            ).properties(title=LEVEL_NAMES[level])
             for level in GROUPS
             if (found := part[part["level"] == level])["rmr"].notna().any()
         ]
         if by_level:
-            title = _title("RMR@τ: from the exact match to half of it", str(block))
+            title = title_of("RMR@τ: from the exact match to half of it", str(block))
             panels.append(alt.concat(*by_level, columns=2).properties(title=title))
-    return tidy, alt.vconcat(*_some(panels))
+    return tidy, stacked(panels)
 
 
 def plot_levels(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLevelMixin]:
@@ -211,14 +209,12 @@ def plot_levels(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLeve
         frame = frame.assign(run=with_harness.where(frame["harness"].notna(), frame["run"]))
     levels = [level.value for level in Level]
     panels = [
-        _lines(part, "level", "rmr", levels, "level", width=WIDTH - 120).properties(
-            title=_title("RMR from L0 to L2", str(block))
+        line_panel(part, "level", "rmr", levels, "level", width=WIDTH - 120).properties(
+            title=title_of("RMR from L0 to L2", str(block))
         )
         for block, part in frame.groupby("block", sort=False)
     ]
-    return frame, alt.vconcat(*panels).resolve_scale(
-        color="independent", shape="independent", strokeDash="independent"
-    )
+    return frame, stacked(panels)
 
 
 def plot_domains(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLevelMixin]:
@@ -227,7 +223,7 @@ def plot_domains(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLev
     frame = frame[frame["level"] == POOLED]
     panels = []
     for block, part in frame.groupby("block", sort=False):
-        data = _percent(part, ["rmr", "rmr_low", "rmr_high"])
+        data = percents(part, ["rmr", "rmr_low", "rmr_high"])
         data = data.assign(domain=data["domain"].str.replace("_", " "))
         y = alt.Y("domain:N", title=None, sort=sorted(set(data["domain"])))
         base = alt.Chart(data)
@@ -243,9 +239,9 @@ def plot_domains(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLev
                 facet=alt.Facet("run:N", title=None, sort=list(dict.fromkeys(data["run"]))),
                 columns=3,
             )
-            .properties(title=_title("RMR per domain", str(block)))
+            .properties(title=title_of("RMR per domain", str(block)))
         )
-    return frame, alt.vconcat(*panels)
+    return frame, stacked(panels)
 
 
 def plot_errors(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLevelMixin]:
@@ -257,7 +253,7 @@ def plot_errors(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLeve
     kinds = [kind for kind in SHADES if kind in set(frame["type"])]
     panels = []
     for block, part in frame.groupby("block", sort=False):
-        data = _percent(part.dropna(subset=["share"]), ["share"])
+        data = percents(part.dropna(subset=["share"]), ["share"])
         starts = data.groupby(["run", "level"], sort=False)["share"]
         data = data.assign(end=starts.cumsum(), label=data["share"].round().astype(int).astype(str))
         data = data.assign(start=data["end"] - data["share"])
@@ -291,9 +287,9 @@ def plot_errors(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLeve
             alt.layer(bars, text)
             .properties(width=190, height=alt.Step(26))
             .facet(column=levels)
-            .properties(title=_title("Errors by the kind of rule that was misread", str(block)))
+            .properties(title=title_of("Errors by the kind of rule that was misread", str(block)))
         )
-    return frame, alt.vconcat(*panels)
+    return frame, stacked(panels)
 
 
 def plot_effort(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLevelMixin]:
@@ -312,13 +308,13 @@ def plot_effort(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLeve
         panels.append(
             alt.hconcat(
                 *[
-                    _lines(named, "effort", metric, found, "reasoning effort", width=230)
+                    line_panel(named, "effort", metric, found, "reasoning effort", width=230)
                     for metric in METRICS
                     if metric != "rmr@1.0"
                 ]
-            ).properties(title=_title(f"Reasoning effort: {name}", str(block)))
+            ).properties(title=title_of(f"Reasoning effort: {name}", str(block)))
         )
-    return frame, alt.vconcat(*panels)
+    return frame, stacked(panels)
 
 
 PLOTS: dict[str, Callable[[Runs, Options], tuple[pd.DataFrame, alt.TopLevelMixin]]] = {
@@ -330,93 +326,3 @@ PLOTS: dict[str, Callable[[Runs, Options], tuple[pd.DataFrame, alt.TopLevelMixin
     "effort": plot_effort,
 }
 """Name -> plot: the data that is drawn, and the chart."""
-
-
-# --- what the plots share
-
-
-def _lines(
-    frame: pd.DataFrame,
-    x: str,
-    metric: str,
-    order: Sequence[str],
-    title: str,
-    *,
-    width: int,
-    name: str = "",
-) -> Any:
-    """A line per run with interval bars; runs stand side by side at each place of x if they have any."""
-    data = _percent(frame, [metric, f"{metric}_low", f"{metric}_high"])
-    arrow = "lower is better" if metric == "rdr" else "higher is better"
-    spread = alt.Scale(paddingInner=0.5, paddingOuter=0.25)
-    place: dict[str, Any] = {
-        "x": alt.X(
-            f"{x}:O", sort=list(order), title=title, axis=alt.Axis(labelAngle=0), scale=spread
-        )
-    }
-    with_bars = f"{metric}_low" in data and bool(data[f"{metric}_low"].notna().any())
-    if with_bars:
-        place["xOffset"] = alt.XOffset("run:N", sort=list(dict.fromkeys(data["run"])))
-    y = alt.Y(
-        f"{metric}:Q",
-        title=f"{name or metric.upper()}, % ({arrow})",
-        scale=alt.Scale(domain=[0, 100]),
-    )
-    marks, base = _run_marks(data), alt.Chart(data)
-    color, shape, dash = marks["color"], marks["shape"], marks["strokeDash"]
-    lines = base.mark_line(strokeWidth=1.6).encode(**place, y=y, color=color, strokeDash=dash)
-    points = base.mark_point(filled=True, size=55, opacity=1).encode(
-        **place, y=y, color=color, shape=shape
-    )
-    layers = [lines, points]
-    if with_bars:
-        ends = {"y": f"{metric}_low:Q", "y2": f"{metric}_high:Q"}
-        layers.insert(0, base.mark_rule().encode(**place, **ends, color=color))
-    return alt.layer(*layers).properties(width=width, height=260)
-
-
-def _run_marks(frame: pd.DataFrame) -> dict[str, Any]:
-    """Color, shape and dash pattern of each run, in one legend."""
-    names = list(dict.fromkeys(frame["run"]))
-
-    def scale(values: Sequence[Any]) -> dict[str, Any]:
-        chosen = [values[i % len(values)] for i in range(len(names))]
-        return {"scale": alt.Scale(domain=names, range=chosen), "sort": names, "title": None}
-
-    return {
-        "color": alt.Color("run:N", **scale(COLORS)),
-        "shape": alt.Shape("run:N", **scale(SHAPES)),
-        "strokeDash": alt.StrokeDash("run:N", **scale(DASHES)),
-    }
-
-
-def _percent(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    known = [column for column in columns if column in frame]
-    kept = [c for c in frame if c in known or c in _KEPT]
-    return frame[kept].assign(**{column: 100 * frame[column] for column in known})
-
-
-_KEPT = (
-    *("run", "level", "tau", "domain", "type", "effort", "series"),
-    *("price_per_1000", "frontier"),
-)
-
-
-def _some(panels: list[Any]) -> list[Any]:
-    if not panels:
-        raise DataError("no run has a scored case, so there is nothing to draw")
-    return panels
-
-
-def _title(text: str, *lines: str) -> alt.TitleParams:
-    return alt.TitleParams(text, subtitle=list(lines), anchor="start")
-
-
-def _styled(chart: Any) -> Any:
-    return (
-        chart.configure_view(stroke=None)
-        .configure_axis(labelFontSize=11, titleFontSize=11, gridColor="#E3E3E3")
-        .configure_title(fontSize=13, subtitleFontSize=11, subtitleColor="#555555")
-        .configure_legend(labelFontSize=11, labelLimit=320, symbolSize=70, symbolStrokeWidth=0)
-        .configure_header(labelFontSize=11)
-    )

@@ -92,7 +92,10 @@ _AGAINST = 0.4
 """Share of standards that forbid something."""
 _NOTES = 0.25
 """Share of modifiers with a note of what they override."""
-_TRIES = 6000
+_TRIES = 3000
+"""Draws for the base rules of a policy, for a trigger or for a standard."""
+_ATTEMPTS = 20
+"""Fresh starts for the base rules, if the draws do not give as many as are wanted."""
 
 
 class Draft(NamedTuple):
@@ -138,35 +141,46 @@ def draw_bases(
     Raises:
         DataError: The conversation does not give so many.
     """
-    wanted = Counter(quota)
+    for _ in range(_ATTEMPTS):
+        drafts = _draw_bases(pool, shapes, Counter(quota), rng)
+        if len(drafts) == quota.total():
+            rng.shuffle(drafts)
+            return drafts
+    asked = ", ".join(f"{count} {kind}" for kind, count in quota.items())
+    raise DataError(
+        f"a conversation does not give so many different base rules ({asked}): "
+        "ask for fewer rules or for more turns"
+    )
+
+
+def _draw_bases(
+    pool: Pool, shapes: Sequence[Shape], wanted: Counter[str], rng: random.Random
+) -> list[Draft]:
+    """As many of the wanted base rules as turn up; early ones can stand in the way of others."""
     drafts: list[Draft] = []
     duties: dict[tuple[str, str], bool] = {}
     seen: Counter[tuple[str, ...]] = Counter()
     for _ in range(_TRIES):
         if not wanted.total():
-            rng.shuffle(drafts)
-            return drafts
+            break
         rule = _draw_base(pool, rng.choice(shapes), rng)
         if not rule:
             continue
         kind = "broken" if rule.value.broken else "kept" if rule.value.engaged else "idle"
+        if not wanted[kind] or (
+            kind == "idle" and not _touched(rule.concepts) and rng.random() < _NEAR
+        ):
+            continue
         forbids = rule.form in FORBIDDING
         subject, against = duty(rule.act, forbids)
         place = ("full" if rule.act.kind == "any" else rule.act.kind, *rule.act.key[1:])
         said = seen[place] >= (1 if forbids else 2) or seen[*place, rule.form]
-        if not wanted[kind] or said or duties.get(subject, against) != against:
+        if said or duties.setdefault(subject, against) != against:
             continue
-        if kind == "idle" and not _touched(rule.concepts) and rng.random() < _NEAR:
-            continue
-        duties[subject] = against
         seen.update((place, (*place, rule.form)))
         wanted[kind] -= 1
         drafts.append(Draft(RuleType.DISTRACTOR if kind == "idle" else RuleType.DECISIVE, rule))
-    lacking = ", ".join(f"{count} {kind}" for kind, count in wanted.items() if count)
-    raise DataError(
-        f"a conversation does not give so many different base rules ({lacking} are lacking): "
-        "ask for fewer rules or for more turns"
-    )
+    return drafts
 
 
 def duty(act: Concept, forbids: bool) -> tuple[tuple[str, str], bool]:
