@@ -67,7 +67,7 @@ _published = click.option(
 @_seed
 @_draws
 def table(name: str, logs: Sequence[str], form: str, output: str | None, **given: Any) -> None:
-    r"""Print a table of runs: Inspect logs, result files, or folders of logs.
+    """Print a table of runs: Inspect logs, result files, or folders of logs.
 
     \b
     results      RMR, RMR@1.0, RDR, lower bound, ranks; baselines and published rows beside
@@ -140,7 +140,8 @@ def compare(
     from safepyramid.analysis.layouts import lay_out_comparison
 
     runs = _load([first, second], given)
-    found = compare_runs(runs[0], runs[-1], seed=given["seed"], draws=given["draws"] or DRAWS)
+    pair = [_only(runs, path) for path in (first, second)]
+    found = compare_runs(*pair, seed=given["seed"], draws=given["draws"] or DRAWS)
     if form in ("csv", "jsonl"):
         _write(_data(found.cases, form), output)
         return
@@ -164,7 +165,7 @@ def compare(
 @_seed
 @_draws
 def plot(name: str, logs: Sequence[str], output: str | None, **given: Any) -> None:
-    r"""Draw a plot of runs as SVG and PNG, with its data as CSV beside.
+    """Draw a plot of runs as SVG and PNG, with its data as CSV beside.
 
     \b
     cost         price against RMR, with the runs that no other beats in both
@@ -199,6 +200,20 @@ def _load(logs: Sequence[str], given: dict[str, Any], *, evidence: bool = False)
     for note in runs.notes:
         log.warning(note)
     return runs
+
+
+def _only(runs: Any, path: str) -> Any:
+    """The run of a path; of several epochs, the first."""
+    inside = [
+        run
+        for run in runs
+        if Path(run.origin.path) == Path(path) or Path(path) in Path(run.origin.path).parents
+    ]
+    if len({run.origin.path for run in inside}) > 1:
+        raise DataError(
+            f"{path} holds {len({run.origin.path for run in inside})} runs; give the log of one"
+        )
+    return inside[0]
 
 
 def _nothing(name: str) -> str:

@@ -13,7 +13,7 @@ _STAGES = ("conversation", "l0", "l1", "framework", "l2", "repair", "vote")
 
 @click.group()
 def build() -> None:
-    r"""Make a benchmark of your own.
+    """Make a benchmark of your own.
 
     \b
     With language models, from scenarios to a release:

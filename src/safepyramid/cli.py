@@ -12,7 +12,11 @@ from typing import Any
 import click
 
 from safepyramid import __version__
+from safepyramid.analysis_cli import compare, plot, table
+from safepyramid.batch_cli import batch
+from safepyramid.build_cli import build
 from safepyramid.errors import SafepyramidError
+from safepyramid.report.command import report
 from safepyramid.schema import PROTOCOLS
 
 LEVELS = ("L0", "L1", "L2")
@@ -35,7 +39,7 @@ class _Group(click.Group):
 @click.version_option(__version__, prog_name="safepyramid")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def main(debug: bool) -> None:
-    r"""Does a guard follow the policy that it is given?
+    """Does a guard follow the policy that it is given?
 
     SafePyramid gives a guard a conversation and a policy of natural-language rules, and asks for
     exactly the rules that the conversation violates, on three levels.
@@ -83,6 +87,11 @@ def main(debug: bool) -> None:
 @click.option("--domain", multiple=True, help="Only this domain; repeatable.")
 @click.option("--limit", type=click.IntRange(1), help="Only the first N cases.")
 @click.option(
+    "--structured",
+    is_flag=True,
+    help="Ask for the answer in a JSON form that the provider enforces; for weak models.",
+)
+@click.option(
     "--prompts", type=click.Path(), help="Folder of templates that replace the guard's own."
 )
 @click.option(
@@ -120,6 +129,7 @@ def main(debug: bool) -> None:
 @click.option(
     "--batch", is_flag=True, help="Use the provider's batch API: slower, about half the price."
 )
+@click.option("--gguf", type=click.Path(exists=True), help="A model file to serve on this machine.")
 @click.option("--model-base-url", help="Address of the model's server.")
 @click.option(
     "-M",
@@ -162,6 +172,12 @@ def eval_command(**given: Any) -> None:
     """
     from safepyramid.evaluate import Request, plan_text, prepare, run
 
+    model_args = _pairs(given["model_args"])
+    if given["gguf"]:
+        if given["model"]:
+            raise click.UsageError("--gguf is a model already; leave --model out")
+        given["model"] = "local/gguf"
+        model_args["path"] = str(Path(given["gguf"]).resolve())
     request = Request(
         protocol=given["protocol"],
         model=given["model"],
@@ -172,6 +188,7 @@ def eval_command(**given: Any) -> None:
         limit=given["limit"],
         prompts=given["prompts"],
         options=_pairs(given["options"]),
+        structured=given["structured"],
         config={
             "reasoning_effort": given["effort"],
             **{
@@ -182,7 +199,7 @@ def eval_command(**given: Any) -> None:
             "batch": given["batch"] or None,
         },
         model_base_url=given["model_base_url"],
-        model_args=_pairs(given["model_args"]),
+        model_args=model_args,
         log_dir=given["log_dir"],
         cost_limit=given["cost_limit"],
         fresh=given["fresh"],
@@ -213,10 +230,9 @@ def score(files: Sequence[str], dataset: str, as_json: bool) -> None:
 
     Later files override earlier ones for the same case.
     """
-    from safepyramid.score import render_score, score_files
+    from safepyramid.score import render_files, score_files
 
-    result = score_files(files, dataset)
-    click.echo(_json(result) if as_json else render_score(result))
+    click.echo(_json(score_files(files, dataset)) if as_json else render_files(files, dataset))
 
 
 @main.command()
@@ -227,7 +243,7 @@ def score(files: Sequence[str], dataset: str, as_json: bool) -> None:
 def export(log: str, output: str | None) -> None:
     """Write an Inspect log as JSON lines in the published result format."""
     from safepyramid.analysis.load import read_log
-    from safepyramid.results import write_lines
+    from safepyramid.result_lines import write_lines
 
     path = Path(output) if output else Path(log).with_suffix(".jsonl")
     click.echo(f"{write_lines(path, read_log(log))} lines in {path}")
@@ -284,6 +300,24 @@ def show(case_id: str, dataset: str, labels: bool) -> None:
 
     _, cases = load_benchmark(dataset, ids=[case_id], evidence=labels)
     Console().print(render_case(cases[0], labels=labels))
+
+
+@main.command()
+def guards() -> None:
+    """The guards, what each can do, and its options. More in docs/guards.md."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from safepyramid.guards.page import COLUMNS, guards_table
+
+    table = Table(*COLUMNS, box=None, pad_edge=False)
+    for row in guards_table():
+        table.add_row(*row)
+    Console().print(table, markup=False)
+
+
+for command in (build, batch, table, compare, plot, report):
+    main.add_command(command)
 
 
 def _json(value: Any) -> str:

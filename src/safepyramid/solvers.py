@@ -18,6 +18,7 @@ from inspect_ai.model import (
     Content,
     ContentReasoning,
     ContentText,
+    GenerateConfig,
     ModelOutput,
     get_model,
 )
@@ -28,6 +29,8 @@ from safepyramid.errors import RunError
 from safepyramid.guards import load_guard
 from safepyramid.guards.base import Guard, Message, Prompt, RuleQuestion
 from safepyramid.policy import parse_policy, related_rules
+from safepyramid.providers.calls import call_settings, raw_message
+from safepyramid.providers.routes import require_route
 from safepyramid.schema import Case, Reply, RuleType
 
 REPLIES = "replies"
@@ -38,7 +41,10 @@ PREDICTED = "predicted"
 
 @solver
 def ask_policy(
-    guard: str = "chat", prompts: str | None = None, options: dict[str, Any] | None = None
+    guard: str = "chat",
+    prompts: str | None = None,
+    options: dict[str, Any] | None = None,
+    structured: bool = False,
 ) -> Solver:
     """One call a case: the whole policy, the whole set.
 
@@ -46,8 +52,9 @@ def ask_policy(
         guard: Name of a guard, or `file.py:NAME`.
         prompts: Folder of templates that replace the guard's own.
         options: The guard's options.
+        structured: Ask for the answer in a JSON form that the provider enforces.
     """
-    made = load_guard(guard, prompts, options)
+    made = load_guard(guard, prompts, options, structured=structured)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         case = case_of(state)
@@ -55,8 +62,10 @@ def ask_policy(
             return predicted(state, made, case)
         assert made.per_policy is not None
         check_budget()
-        state.messages = chat_messages(made.per_policy.render(case))
-        state = await generate(state)
+        prompt, model = made.per_policy.render(case), get_model()
+        require_route(str(model), raw=prompt.raw)
+        state.messages = chat_messages(prompt)
+        state = await generate(state, **call_settings(prompt, model.config.extra_body))
         spend(state.output)
         return state
 
@@ -65,7 +74,10 @@ def ask_policy(
 
 @solver
 def ask_rules(
-    guard: str = "chat", prompts: str | None = None, options: dict[str, Any] | None = None
+    guard: str = "chat",
+    prompts: str | None = None,
+    options: dict[str, Any] | None = None,
+    structured: bool = False,
 ) -> Solver:
     """One call a rule: each rule that is no conditional, with the rules that touch it.
 
@@ -73,8 +85,9 @@ def ask_rules(
         guard: Name of a guard, or `file.py:NAME`.
         prompts: Folder of templates that replace the guard's own.
         options: The guard's options.
+        structured: Ask for the answer in a JSON form that the provider enforces.
     """
-    made = load_guard(guard, prompts, options)
+    made = load_guard(guard, prompts, options, structured=structured)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         case = case_of(state)
@@ -113,7 +126,10 @@ async def ask_each(guard: Guard, questions: list[RuleQuestion]) -> dict[int, Rep
     async def ask(question: RuleQuestion) -> None:
         try:
             check_budget()
-            output = await model.generate(chat_messages(render(question)))
+            prompt = render(question)
+            require_route(str(model), raw=prompt.raw)
+            settings = GenerateConfig(**call_settings(prompt, model.config.extra_body))
+            output = await model.generate(chat_messages(prompt), config=settings)
         except Exception as error:
             replies[question.target.number] = Reply("", error=f"{type(error).__name__}: {error}")
         else:
@@ -143,6 +159,8 @@ def predicted(state: TaskState, guard: Guard, case: Case) -> TaskState:
 
 def chat_messages(prompt: Prompt) -> list[ChatMessage]:
     """A prompt as Inspect's messages, with a cache boundary after each part but the last."""
+    if prompt.raw:
+        return [raw_message(prompt)]
     return [_chat_message(message) for message in prompt.messages]
 
 
@@ -170,7 +188,11 @@ def reply_of(output: ModelOutput) -> Reply:
     content = choice.message.content
     parts = [content] if isinstance(content, str) else content
     reasoning = [part.reasoning for part in parts if isinstance(part, ContentReasoning)]
-    text = [part if isinstance(part, str) else part.text for part in parts if _is_text(part)]
+    text = [
+        part if isinstance(part, str) else part.text
+        for part in parts
+        if isinstance(part, str | ContentText)
+    ]
     return Reply(
         text="".join(text),
         reasoning="\n".join(reasoning),
@@ -184,10 +206,6 @@ def reply_of(output: ModelOutput) -> Reply:
         reasoning_tokens=usage.reasoning_tokens if usage else None,
         error="" if choice.message.content else output.error or "",
     )
-
-
-def _is_text(part: str | Content) -> bool:
-    return isinstance(part, str | ContentText)
 
 
 class Budget:

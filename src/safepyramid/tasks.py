@@ -37,6 +37,7 @@ def per_policy(
     guard: str = "chat",
     prompts: str | None = None,
     options: dict[str, Any] | None = None,
+    structured: bool = False,
 ) -> Task:
     """The whole policy in one call (the primary protocol).
 
@@ -49,8 +50,15 @@ def per_policy(
         guard: Name of a guard (`safepyramid guards` lists them) or `file.py:NAME`.
         prompts: Folder of templates that replace the guard's own.
         options: The guard's options.
+        structured: Ask for the answer in a JSON form that the provider enforces; off by default,
+            since the protocol asks in plain words.
     """
-    how = {"guard": guard, "prompts": prompts, "options": options}
+    how: dict[str, Any] = {
+        "guard": guard,
+        "prompts": prompts,
+        "options": options,
+        "structured": structured,
+    }
     return _task("per_policy", dataset, level, domain, limit_cases, how, ask_policy(**how))
 
 
@@ -63,6 +71,7 @@ def per_rule(
     guard: str = "chat",
     prompts: str | None = None,
     options: dict[str, Any] | None = None,
+    structured: bool = False,
 ) -> Task:
     """One rule a call, with the rules that touch it; verdicts are aggregated to a set.
 
@@ -75,8 +84,15 @@ def per_rule(
         guard: Name of a guard (`safepyramid guards` lists them) or `file.py:NAME`.
         prompts: Folder of templates that replace the guard's own.
         options: The guard's options.
+        structured: Ask for the answer in a JSON form that the provider enforces; off by default,
+            since the protocol asks in plain words.
     """
-    how = {"guard": guard, "prompts": prompts, "options": options}
+    how: dict[str, Any] = {
+        "guard": guard,
+        "prompts": prompts,
+        "options": options,
+        "structured": structured,
+    }
     return _task("per_rule", dataset, level, domain, limit_cases, how, ask_rules(**how))
 
 
@@ -89,7 +105,7 @@ def _task(
     how: dict[str, Any],
     ask: Solver,
 ) -> Task:
-    made = load_guard(**_named(how))
+    made = load_guard(how["guard"], how["prompts"], how["options"], structured=how["structured"])
     check_protocol(made, protocol)
     source, cases = load_benchmark(dataset, level=level, domain=domain, limit=limit_cases)
     require_clean(cases)
@@ -111,10 +127,6 @@ def _task(
             "data_source": source["safepyramid"],
         },
     )
-
-
-def _named(how: dict[str, Any]) -> dict[str, Any]:
-    return {"name" if key == "guard" else key: value for key, value in how.items()}
 
 
 def source_name(dataset: str | None) -> str:

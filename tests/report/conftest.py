@@ -20,13 +20,13 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hostile")
     answers = iter(range(10**9))
     with serving(lambda call: HOSTILE[next(answers) % len(HOSTILE)]) as server:
-        for extra in ([], ["--protocol", "per_rule", "--limit", "3"]):
+        for extra in (["--limit", "12"], ["--protocol", "per_rule", "--limit", "3"]):
             done = subprocess.run(
                 [
                     *(sys.executable, "-m", "safepyramid.cli"),
                     *("eval", "--model", "openai-api/local/<b>\u202ex", "--no-trial"),
                     *("--model-base-url", f"{server.address}/v1", "--log-dir", str(folder)),
-                    *("--max-connections", "4", *map(str, extra)),
+                    *("--max-connections", "4", *extra),
                 ],
                 env={**os.environ, "HOME": str(folder), "LOCAL_API_KEY": KEY},
                 capture_output=True,

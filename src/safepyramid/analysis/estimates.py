@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from safepyramid.analysis.runs import Run, describe_block
+from safepyramid.analysis.runs import Run
 from safepyramid.metrics.stats import bootstrap_each, rank_intervals
 from safepyramid.metrics.summary import GROUPS, POOLED, CaseScore, case_scores, ratio
 
@@ -56,7 +56,7 @@ def _sums(scores: Iterable[CaseScore]) -> tuple[float, float]:
 def labels(run: Run, level: str, section: str = RUNS) -> dict[str, Any]:
     """The columns that all tables share."""
     return {
-        "block": describe_block(run.origin.protocol, run.data_hash, run.cases),
+        "block": run.stands_on,
         "section": section,
         "protocol": run.origin.protocol,
         "run": run.name,
@@ -72,38 +72,45 @@ def estimates(
     draws: int,
 ) -> dict[tuple[str, Any], dict[str, Any]]:
     """(Run, group) -> counts, metrics and their bounds. All runs of a group share its resamples."""
+    inside = {group: _inside(members[0], *where) for group, where in groups.items()}
+    parts = {group: dict[tuple[str, str], list[CaseScore]]() for group in groups}
+    groups_of: dict[str, list[Any]] = {}
+    for group, ids in inside.items():
+        for case_id in ids:
+            groups_of.setdefault(case_id, []).append(group)
     # The lower bound has every case, so that all conversations of a group are resampled.
-    wanted = dict.fromkeys((*metrics, "rmr_lower_bound"))
-    scores = {
-        (run.name, metric): case_scores(run.records, metric.removeprefix("rmr@"))
-        for run in members
-        for metric in wanted
-    }
+    for run in members:
+        for metric in dict.fromkeys((*metrics, "rmr_lower_bound")):
+            for part in parts.values():
+                part[run.name, metric] = []
+            for case_id, score in case_scores(run.records, metric.removeprefix("rmr@")).items():
+                for group in groups_of.get(case_id, ()):
+                    parts[group][run.name, metric].append(score)
     found: dict[tuple[str, Any], dict[str, Any]] = {}
-    for group, (level, domain) in groups.items():
-        inside = {
-            case.id
-            for case in members[0].cases
-            if level in (None, case.level) and domain in (None, case.domain)
-        }
-        columns = {
-            key: [score for case_id, score in column.items() if case_id in inside]
-            for key, column in scores.items()
-        }
-        estimates = bootstrap_each(columns, seed=seed, draws=draws)
+    for group, columns in parts.items():
+        bounds = bootstrap_each(columns, seed=seed, draws=draws)
         for run in members:
-            scored = sum(r.predicted is not None for r in run.records if r.case_id in inside)
+            total = len(inside[group])
+            scored = sum(run.predictions[i].violated is not None for i in inside[group])
             row = found[run.name, group] = {
-                "total": len(inside),
+                "total": total,
                 "scored": scored,
-                "excluded_rate": ratio(len(inside) - scored, len(inside)),
+                "excluded_rate": ratio(total - scored, total),
             }
             for metric in metrics:
-                estimate = estimates[run.name, metric]
+                estimate = bounds[run.name, metric]
                 row[metric] = ratio(*_sums(columns[run.name, metric]))
                 row[f"{metric}_low"] = estimate.low if estimate else None
                 row[f"{metric}_high"] = estimate.high if estimate else None
     return found
+
+
+def _inside(run: Run, level: str | None, domain: str | None) -> list[str]:
+    return [
+        case.id
+        for case in run.cases
+        if level in (None, case.level) and domain in (None, case.domain)
+    ]
 
 
 def places(members: Sequence[Run], seed: int, draws: int) -> dict[str, dict[str, int | None]]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from safepyramid.analysis.runs import TOKENS, Origin, Run, describe_block, total
+from safepyramid.analysis.runs import TOKENS, Origin, Run, total
 from safepyramid.metrics.failures import UNKNOWN, wrong_rules
 from safepyramid.metrics.rulesets import errors, mean_match
 
@@ -80,7 +80,7 @@ def _run_row(run: Run) -> dict[str, Any]:
         "run": run.name,
         **{name: getattr(run.origin, name) for name in Origin.__slots__},
         "data_hash": run.data_hash,
-        "block": describe_block(run.origin.protocol, run.data_hash, run.cases),
+        "block": run.stands_on,
         "cases": len(run.cases),
         "scored": sum(p.violated is not None for p in run.predictions.values()),
         **{

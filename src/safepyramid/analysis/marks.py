@@ -101,7 +101,7 @@ def stacked(panels: list[Any]) -> Any:
 
 def title_of(text: str, *lines: str) -> alt.TitleParams:
     """A title with lines below it."""
-    return alt.TitleParams(text, subtitle=list(lines), anchor="start")
+    return alt.TitleParams(text, subtitle=list(lines), anchor="start", offset=12)
 
 
 def styled(chart: Any) -> Any:

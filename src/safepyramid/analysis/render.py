@@ -109,7 +109,8 @@ def to_text(table: Table, *, intervals: bool = True, width: int = WIDTH) -> str:
         panels = [
             _panel(table, block, rows, panel, sizes, left)
             for panel in _fitting(table.columns, sizes, width - sum(left) - 2 * len(left))
-        ]
+            if any(row.cells[j].value is not None for row in block.rows for j in panel)
+        ] or ["nothing is known of these"]
         parts += [f"{block.title}\n{panels[0]}", *panels[1:]]
     marked = any(places(table, block) for block in table.blocks)
     notes = notes_of(table, intervals, "* best, ° second of a column" if marked else "")

@@ -99,6 +99,16 @@ class Run:
         """Protocol and data: runs of one block can be ranked."""
         return self.origin.protocol, self.data_hash
 
+    @cached_property
+    def stands_on(self) -> str:
+        """The block in words: protocol, cases by level, data."""
+        counts = {level: sum(case.level is level for case in self.cases) for level in Level}
+        levels = ", ".join(f"{count:,} {level}" for level, count in counts.items() if count)
+        protocol = self.origin.protocol.replace("_", "-")
+        return (
+            f"{protocol}, {len(self.cases):,} cases ({levels or 'none'}), data {self.data_hash[:8]}"
+        )
+
     @property
     def identity(self) -> dict[str, Any]:
         """What makes two runs repetitions of each other when all of it is equal."""
@@ -213,16 +223,6 @@ def total(values: Sequence[int | float | None]) -> Any:
     if not values or any(value is None for value in values):
         return None
     return sum(value for value in values if value is not None)
-
-
-def describe_block(protocol: str, data_hash: str, cases: Sequence[Case]) -> str:
-    """What a block stands on, in words: protocol, cases by level, data."""
-    counts = {level: sum(case.level is level for case in cases) for level in Level}
-    levels = ", ".join(f"{count:,} {level}" for level, count in counts.items() if count)
-    return (
-        f"{protocol.replace('_', '-')}, {len(cases):,} cases ({levels or 'none'}), "
-        f"data {data_hash[:8]}"
-    )
 
 
 def name_runs(origins: Sequence[Origin], data_hashes: Sequence[str]) -> list[str]:

@@ -18,14 +18,8 @@ from safepyramid.construct.assemble import assemble
 from safepyramid.construct.procedural_concepts import Concept, Hit, Pool, plain_concepts
 from safepyramid.construct.procedural_framework import draw_framework
 from safepyramid.construct.procedural_plan import plan_links
-from safepyramid.construct.procedural_policy import (
-    PLAIN_SHAPES,
-    TERM_SHAPES,
-    Draft,
-    Setting,
-    draw_bases,
-    write_rules,
-)
+from safepyramid.construct.procedural_policy import Draft, Setting, draw_bases, write_rules
+from safepyramid.construct.procedural_rules import PLAIN_SHAPES, TERM_SHAPES
 from safepyramid.construct.procedural_story import Story, tell_story
 from safepyramid.construct.procedural_words import load_vocabulary, load_words
 from safepyramid.construct.source import SourceConversation, SourcePolicy, SourceRule
@@ -155,16 +149,21 @@ def write_conversation(domain: str, number: int, knobs: Knobs) -> SourceConversa
 
 
 def _draw_counts(knobs: Knobs, rng: random.Random) -> tuple[int, int, int]:
-    """Rules at L0, L1 and L2: the means, give or take two."""
-    base, *others = (round(mean + rng.uniform(-2, 2)) for mean in knobs.rules)
-    return base, max(others[0], base + 1), max(others[1], base + 1)
+    """Rules at L0, L1 and L2: the means, give or take two, and room for modifiers of the depth."""
+    base, full, terms = (_around(mean, 2, rng) for mean in knobs.rules)
+    return base, max(full, base + knobs.depth), max(terms, base + knobs.depth)
+
+
+def _around(mean: float, spread: float, rng: random.Random) -> int:
+    """A whole number with this mean, near it; zero stays zero."""
+    spread = min(spread, mean / 2)
+    return round(mean + rng.uniform(-spread, spread))
 
 
 def _draw_quota(count: int, knobs: Knobs, rng: random.Random) -> Counter[str]:
     """How many base rules are broken, kept and never engaged."""
-    decisive = max(2, round(count * (1 - knobs.distractors) + rng.uniform(-0.5, 0.5)))
-    broken = round(count * knobs.violated[0] + rng.uniform(-1.2, 1.2))
-    broken = max(0, min(decisive, broken))
+    decisive = max(2, _around(count * (1 - knobs.distractors), 0.5, rng))
+    broken = min(decisive, _around(count * knobs.violated[0], 1.2, rng))
     return Counter(broken=broken, kept=decisive - broken, idle=count - decisive)
 
 
@@ -188,9 +187,9 @@ def _modified(
     rng: random.Random,
 ) -> tuple[list[SourceRule], frozenset[str]]:
     """All rules of a policy, modifiers included, and the keys of the violated ones."""
-    exceptions = round(modifiers * knobs.exceptions + rng.uniform(-0.5, 0.5))
+    exceptions = min(modifiers, _around(modifiers * knobs.exceptions, 0.5, rng))
     share = knobs.violated[LEVELS.index(level)]
-    goal = round((len(drafts) + modifiers) * share + rng.uniform(-1.2, 1.2))
+    goal = _around((len(drafts) + modifiers) * share, 1.2, rng)
     roots = [draft.root for draft in drafts]
     links = plan_links(roots, exceptions, modifiers - exceptions, knobs.depth, goal, rng)
     return write_rules(drafts, links, setting, rng)

@@ -22,7 +22,7 @@ _CONSEQUENTIAL = 0.8
 """Share of those in which every modifier changes what is violated."""
 _ON_DISTRACTORS = 0.15
 """Share of the other modifiers that act on a distractor."""
-_PLANS = 15
+_PLANS = 40
 """At most so many plans are drawn for the one whose number of violations comes nearest to the goal."""
 
 

@@ -12,6 +12,7 @@ from safepyramid.construct.procedural_rules import (
     FORBIDDING,
     Base,
     Formula,
+    Shape,
     draw_atom,
     draw_standard,
     judge,
@@ -20,63 +21,6 @@ from safepyramid.construct.procedural_words import load_words, sentence
 from safepyramid.construct.source import Quote, SourceRule
 from safepyramid.errors import DataError
 from safepyramid.schema import RuleType
-
-
-class Shape(NamedTuple):
-    """What a base rule may combine."""
-
-    form: str
-    acts: tuple[str, ...]
-    triggers: tuple[str, ...] = ()
-    same: bool = False
-    """Whether trigger and act are about one topic."""
-
-
-PLAIN_SHAPES = (
-    Shape("never", ("full", "any", "announce", "endorse", "ask")),
-    Shape("not_before", ("full", "any", "announce"), ("say",)),
-    Shape("not_before", ("full", "any"), ("press",), same=True),
-    Shape("not_after", ("full", "any"), ("drop", "decline"), same=True),
-    Shape("not_after", ("full", "any", "endorse"), ("retract",)),
-    Shape("unless", ("full", "any", "endorse"), ("caution", "ask")),
-    Shape("at_most", ("decline", "any", "day", "announce")),
-    Shape("reply", ("decline", "full", "announce"), ("request",), same=True),
-    Shape("reply", ("caution", "ask"), ("request", "press", "drop")),
-    Shape("reply", ("reject",), ("raise",), same=True),
-    Shape("reply", ("deny",), ("misclaim",), same=True),
-    Shape("reply", ("caution",), ("raise", "misclaim", "say", "retract", "moved")),
-    Shape("reply", ("day",), ("deadline", "moved"), same=True),
-    Shape("reply", ("source",), ("full",), same=True),
-    Shape("reply", ("admit",), ("change",), same=True),
-    Shape("reply", ("last",), ("day",), same=True),
-    Shape("later", ("full",), ("announce", "press"), same=True),
-    Shape("later", ("caution",), ("say", "raise", "misclaim", "retract", "decline")),
-    Shape("within", ("full",), ("announce", "request"), same=True),
-    Shape("within", ("caution",), ("say", "request", "raise", "retract", "decline")),
-    Shape("by", ("caution",)),
-)
-"""What rules in plain words may combine."""
-
-TERM_SHAPES = (
-    Shape("never", ("full", "part", "announce", "endorse", "surface", "debt")),
-    Shape(
-        "not_before",
-        ("full", "part", "announce", "decline"),
-        ("standing", "press", "raise", "tone"),
-    ),
-    Shape("not_after", ("full", "part", "announce", "surface"), ("standing", "decline", "debt")),
-    Shape("unless", ("full", "part", "announce"), ("caution", "decline", "reject")),
-    Shape("at_most", ("full", "part", "decline", "announce", "surface", "caution")),
-    Shape("reply", ("full", "part", "decline", "announce"), ("request", "press"), same=True),
-    Shape("reply", ("caution",), ("request", "press", "standing", "raise", "tone")),
-    Shape("reply", ("reject",), ("raise",)),
-    Shape("reply", ("caution",), ("full", "decline", "part")),
-    Shape("later", ("full", "part", "decline"), ("announce", "standing", "press", "raise")),
-    Shape("later", ("caution", "reject"), ("standing", "raise", "debt", "press")),
-    Shape("within", ("full", "decline", "caution"), ("request", "announce", "press", "raise")),
-    Shape("by", ("caution", "full", "decline", "part")),
-)
-"""What rules in the terms of a framework may combine."""
 
 _CONDITIONS = (
     "say", "retract", "request", "press", "drop", "raise", "misclaim", "deadline", "moved", "full",
@@ -149,7 +93,7 @@ def draw_bases(
     asked = ", ".join(f"{count} {kind}" for kind, count in quota.items())
     raise DataError(
         f"a conversation does not give so many different base rules ({asked}): "
-        "ask for fewer rules or for more turns"
+        "ask for fewer rules, or for more or fewer turns"
     )
 
 
@@ -318,6 +262,7 @@ class _ModifierWriter:
         """A demand that is met or not, and that does not clash with the other rules."""
         used = {concept.key[:2] for atom in atoms for concept in atom.concepts}
         root, _ = duty(base.act, False)
+        topics = {concept.topic for concept in base.concepts}
 
         def fits(concept: Concept, forbids: bool) -> bool:
             subject, against = duty(concept, forbids)
@@ -329,11 +274,14 @@ class _ModifierWriter:
 
         for _ in range(_TRIES):
             forbids = self.rng.random() < _AGAINST
-            concept = self.rng.choice(self.forbidden if forbids else self.required)
-            standard = None
-            if fits(concept, forbids):
-                standard = draw_standard(concept, forbids, link.met, self.rng)
-            if standard:
+            options = self.forbidden if forbids else self.required
+            if self.rng.random() < 0.5:
+                options = [c for c in options if c.topic in topics] or options
+            concept = self.rng.choice(options)
+            if not fits(concept, forbids):
+                continue
+            standard = draw_standard(concept, forbids, link.met, self.rng)
+            if standard and standard.number < self.setting.length:
                 return standard
         raise DataError("a conversation gives too few standards: ask for more turns")
 

@@ -159,6 +159,63 @@ def word(
     )
 
 
+class Shape(NamedTuple):
+    """What a base rule may combine."""
+
+    form: str
+    acts: tuple[str, ...]
+    triggers: tuple[str, ...] = ()
+    same: bool = False
+    """Whether trigger and act are about one topic."""
+
+
+PLAIN_SHAPES = (
+    Shape("never", ("full", "any", "announce", "endorse", "ask")),
+    Shape("not_before", ("full", "any", "announce"), ("say",)),
+    Shape("not_before", ("full", "any"), ("press",), same=True),
+    Shape("not_after", ("full", "any"), ("drop", "decline"), same=True),
+    Shape("not_after", ("full", "any", "endorse"), ("retract",)),
+    Shape("unless", ("full", "any", "endorse"), ("caution", "ask")),
+    Shape("at_most", ("decline", "any", "day", "announce")),
+    Shape("reply", ("decline", "full", "announce"), ("request",), same=True),
+    Shape("reply", ("caution", "ask"), ("request", "press", "drop")),
+    Shape("reply", ("reject",), ("raise",), same=True),
+    Shape("reply", ("deny",), ("misclaim",), same=True),
+    Shape("reply", ("caution",), ("raise", "misclaim", "say", "retract", "moved")),
+    Shape("reply", ("day",), ("deadline", "moved"), same=True),
+    Shape("reply", ("source",), ("full",), same=True),
+    Shape("reply", ("admit",), ("change",), same=True),
+    Shape("reply", ("last",), ("day",), same=True),
+    Shape("later", ("full",), ("announce", "press"), same=True),
+    Shape("later", ("caution",), ("say", "raise", "misclaim", "retract", "decline")),
+    Shape("within", ("full",), ("announce", "request"), same=True),
+    Shape("within", ("caution",), ("say", "request", "raise", "retract", "decline")),
+    Shape("by", ("caution",)),
+)
+"""What rules in plain words may combine."""
+
+TERM_SHAPES = (
+    Shape("never", ("full", "part", "announce", "endorse", "surface", "debt")),
+    Shape(
+        "not_before",
+        ("full", "part", "announce", "decline"),
+        ("standing", "press", "raise", "tone"),
+    ),
+    Shape("not_after", ("full", "part", "announce", "surface"), ("standing", "decline", "debt")),
+    Shape("unless", ("full", "part", "announce"), ("caution", "decline", "reject")),
+    Shape("at_most", ("full", "part", "decline", "announce", "surface", "caution")),
+    Shape("reply", ("full", "part", "decline", "announce"), ("request", "press"), same=True),
+    Shape("reply", ("caution",), ("request", "press", "standing", "raise", "tone")),
+    Shape("reply", ("reject",), ("raise",)),
+    Shape("reply", ("caution",), ("full", "decline", "part")),
+    Shape("later", ("full", "part", "decline"), ("announce", "standing", "press", "raise")),
+    Shape("later", ("caution", "reject"), ("standing", "raise", "debt", "press")),
+    Shape("within", ("full", "decline", "caution"), ("request", "announce", "press", "raise")),
+    Shape("by", ("caution", "full", "decline", "part")),
+)
+"""What rules in the terms of a framework may combine."""
+
+
 @dataclass(frozen=True, slots=True)
 class Formula:
     """A condition of a trigger, or a standard: a statement that is true or false."""

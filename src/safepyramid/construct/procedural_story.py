@@ -9,7 +9,14 @@ import random
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from safepyramid.construct.procedural_words import Decks, Item, Vocabulary, load_words, sentence
+from safepyramid.construct.procedural_words import (
+    Decks,
+    Vocabulary,
+    draw_values,
+    load_words,
+    part,
+    sentence,
+)
 from safepyramid.schema import Turn
 
 Role = Literal["user", "chatbot"]
@@ -98,6 +105,7 @@ _CLAIM_SCRIPTS: tuple[_Script, ...] = tuple(
     )
     for chatbot in answers
 )
+_REPEATED = ("refuse", "half", "pass")
 _FACT_MODES = ("say", "say", "near", "near", "ask say", "ask near", "ask silent", "say back")
 _FOLLOWING = (
     ("back", "deadline", "moved", "has"),
@@ -144,11 +152,15 @@ def _plan_threads(
         script = generator.choice([s for s in _ITEM_SCRIPTS if _slots(s) <= room])
         threads.append((items.pop().key, script))
         room -= _slots(script)
+    insisting = [at for at, (_, script) in enumerate(threads) if script[0][0] == "request"]
+    for _ in range(room):  # A long chat in which no new detail is left.
+        at = generator.choice(insisting)
+        threads[at] = (threads[at][0], (*threads[at][1], ("press", generator.choice(_REPEATED))))
     order = [i for i, (_, script) in enumerate(threads) for _ in range(_slots(script))]
     order = generator.sample(order[len(claims) :], len(order) - len(claims))
     for claim in range(len(claims)):  # A chat does not begin with what others say.
         order.insert(generator.randrange(min(2, len(order)), len(order) + 1), claim)
-    values = _values(vocabulary.items, generator)
+    values = draw_values(vocabulary.items, generator)
     todo = [list(script) for _, script in threads]
     for at, thread in enumerate(order):
         topic, steps = threads[thread][0], todo[thread]
@@ -164,47 +176,6 @@ def _plan_threads(
 
 def _slots(script: _Script) -> int:
     return sum(bool(user) for user, _ in script)
-
-
-def _values(items: tuple[Item, ...], generator: random.Random) -> dict[str, tuple[str, str]]:
-    """Two different values for each detail; no value is used twice."""
-    taken: set[str] = set()
-    values = {}
-    for item in items:
-        pair: list[str] = []
-        while len(pair) < 2:
-            value = _value(item.kind, generator)
-            if part(item.kind, value) not in taken:
-                taken.add(part(item.kind, value))
-                pair.append(value)
-        values[item.key] = (pair[0], pair[1])
-    return values
-
-
-def _value(kind: str, generator: random.Random) -> str:
-    common = load_words("common")
-    if kind == "name":
-        return f"{generator.choice(common['first_names'])} {generator.choice(common['surnames'])}"
-    if kind == "code":
-        letters = "".join(generator.choice("BCDFGHKLMNPRSTVW") for _ in range(2))
-        return f"{letters}-{generator.randrange(1000, 10000)}"
-    if kind == "date":
-        return f"{generator.randrange(1, 29)} {generator.choice(common['months'])}"
-    if kind == "sum":
-        return f"{generator.randrange(110, 990) * 10:,} crowns"
-    return f"{generator.randrange(2, 99)} {generator.choice(common['streets'])}"
-
-
-def part(kind: str, value: str) -> str:
-    """What of a value is given when it is given in part."""
-    if kind == "name":
-        first, last = value.split()
-        return first[0] + last[0]
-    if kind == "code":
-        return value[-2:]
-    if kind == "sum":
-        return value[0]
-    return value.partition(" ")[2]
 
 
 def _plan_facts(
@@ -333,9 +304,8 @@ class _Writer:
     def remarks(self, role: Role, moves: int) -> list[str]:
         """Sentences that no rule is about: more of them where little else is said."""
         count = self.generator.choice((0, 0, 1) if moves > 2 else (0, 1, 1, 2))
-        left = self.decks.left(("colour", role), self.vocabulary.colour[role])
-        count = min(count, left) if moves else max(count, 1)
         options = self.vocabulary.colour[role]
+        count = min(count, self.decks.left(("colour", role), options))
         return [self.decks.draw(("colour", role), options) for _ in range(count)]
 
     def message(

@@ -210,6 +210,47 @@ class Decks:
         return len(self._left.get(name, options))
 
 
+def draw_values(items: tuple[Item, ...], rng: random.Random) -> dict[str, tuple[str, str]]:
+    """Two different values for each detail, by key; no two values share their part either."""
+    taken: set[str] = set()
+    values = {}
+    for item in items:
+        pair: list[str] = []
+        while len(pair) < 2:
+            value = _value(item.kind, rng)
+            if part(item.kind, value) not in taken:
+                taken.add(part(item.kind, value))
+                pair.append(value)
+        values[item.key] = (pair[0], pair[1])
+    return values
+
+
+def _value(kind: str, rng: random.Random) -> str:
+    common = load_words("common")
+    if kind == "name":
+        return f"{rng.choice(common['first_names'])} {rng.choice(common['surnames'])}"
+    if kind == "code":
+        letters = "".join(rng.choice("BCDFGHKLMNPRSTVW") for _ in range(2))
+        return f"{letters}-{rng.randrange(1000, 10000)}"
+    if kind == "date":
+        return f"{rng.randrange(1, 29)} {rng.choice(common['months'])}"
+    if kind == "sum":
+        return f"{rng.randrange(110, 990) * 10:,} crowns"
+    return f"{rng.randrange(2, 99)} {rng.choice(common['streets'])}"
+
+
+def part(kind: str, value: str) -> str:
+    """What of a value is given when it is given in part."""
+    if kind == "name":
+        first, last = value.split()
+        return first[0] + last[0]
+    if kind == "code":
+        return value[-2:]
+    if kind == "sum":
+        return value[0]
+    return value.partition(" ")[2]
+
+
 _STARTS = ("b", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w", "z", "tr", "br", "dr", "gr", "kl", "sn")  # fmt: skip
 _MIDDLES = ("b", "d", "g", "k", "l", "m", "n", "r", "v", "z", "lm", "rn", "nd", "st")
 _NOUN_ENDS = ("oth", "usk", "irn", "eft", "auk", "orl", "ulm", "isp", "aft", "eng")

@@ -17,7 +17,11 @@ __all__ = ["BASELINES", "GUARDS", "check_protocol", "load_guard"]
 
 
 def load_guard(
-    name: str, prompts: str | Path | None = None, options: Mapping[str, Any] | None = None
+    name: str,
+    prompts: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    *,
+    structured: bool = False,
 ) -> Guard:
     """A guard by name, or from a file.
 
@@ -27,11 +31,20 @@ def load_guard(
             objects are such functions.
         prompts: A folder of templates that replace the guard's own.
         options: The guard's options, by name.
+        structured: Ask for the answer in a JSON form that the provider enforces.
 
     Raises:
         GuardError: for an unknown name, file, option or template.
     """
-    options = dict(options or {})
+    guard = _found(name, prompts, dict(options or {}))
+    if not structured:
+        return guard
+    from safepyramid.guards.structured import structured as in_a_form
+
+    return in_a_form(guard)
+
+
+def _found(name: str, prompts: str | Path | None, options: Mapping[str, Any]) -> Guard:
     if ".py:" in name:
         return _from_file(name, prompts, options)
     if name not in GUARDS:

@@ -45,8 +45,7 @@ class ReportRun:
     @property
     def label(self) -> str:
         """The name with the protocol, where the name does not say it."""
-        protocol = self.origin.protocol.replace("_", "-")
-        return self.name if protocol in self.name else f"{self.name} · {protocol}"
+        return _label(self.run)
 
 
 @dataclass(frozen=True)
@@ -100,10 +99,15 @@ def gather(
         replies = read_replies(run) if read_replies else {}
         clean = _scrubbed(run, scrub, names)
         said = {case_id: _cut(reply, scrub) for case_id, reply in replies.items()}
-        slug = make_slug(f"{clean.name}-{clean.origin.protocol}", taken)
+        slug = make_slug(_label(clean), taken)
         found.append(ReportRun(slug, clean, said, scrub(PurePath(run.origin.path).name)))
     notes = tuple(scrub(note) for note in runs.notes)
     return Report(tuple(found), tuple(_pages(found)), notes)
+
+
+def _label(run: Run) -> str:
+    protocol = run.origin.protocol.replace("_", "-")
+    return run.name if protocol in run.name else f"{run.name} · {protocol}"
 
 
 def _pages(runs: Iterable[ReportRun]) -> Iterator[CasePage]:
