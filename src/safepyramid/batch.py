@@ -50,6 +50,8 @@ class BatchRun:
     guard: str = "chat"
     prompts: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    structured: bool = False
+    """Whether answers are asked for in a JSON form that the server enforces."""
     dataset: str = "sample"
     level: tuple[str, ...] = ()
     domain: tuple[str, ...] = ()
@@ -77,7 +79,7 @@ def open_batch(run: BatchRun) -> Batch:
     Raises:
         SafepyramidError: A part is missing or unfit, or data or prompts differ from the run's.
     """
-    guard = load_guard(run.guard, run.prompts, run.options)
+    guard = load_guard(run.guard, run.prompts, run.options, structured=run.structured)
     check_protocol(guard, run.protocol)
     if guard.predict is not None:
         raise RunError(f"guard {guard.name!r} calls no model: run it with `safepyramid eval`")

@@ -33,6 +33,9 @@ def batch() -> None:
     help="An option of the guard; repeatable.",
 )
 @click.option(
+    "--structured", is_flag=True, help="Ask for answers in a JSON form that the server enforces."
+)
+@click.option(
     "--dataset",
     default="sample",
     show_default=True,
@@ -74,7 +77,7 @@ def write(**given: Any) -> None:
     config = {name: given[name] for name in ("temperature", "max_tokens", "seed")}
     run = BatchRun(
         **{name: given[name] for name in ("model", "protocol", "guard", "prompts", "dataset")},
-        **{name: given[name] for name in ("level", "domain", "limit")},
+        **{name: given[name] for name in ("level", "domain", "limit", "structured")},
         options=_pairs(given["options"]),
         config={**config, "reasoning_effort": given["effort"]},
     )

@@ -6,6 +6,7 @@ a better parser (`inspect score`).
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -164,12 +165,15 @@ def chat_messages(prompt: Prompt) -> list[ChatMessage]:
     return [_chat_message(message) for message in prompt.messages]
 
 
+_KINDS: dict[str, Callable[..., ChatMessage]] = {
+    "system": ChatMessageSystem,
+    "user": ChatMessageUser,
+    "assistant": ChatMessageAssistant,
+}
+
+
 def _chat_message(message: Message) -> ChatMessage:
-    kind = {
-        "system": ChatMessageSystem,
-        "user": ChatMessageUser,
-        "assistant": ChatMessageAssistant,
-    }[message.role]
+    kind = _KINDS[message.role]
     if isinstance(message.content, str):
         return kind(content=message.content)
     last = len(message.content) - 1

@@ -107,7 +107,8 @@ def test_killed_runs_lose_no_more_than_what_is_in_flight(tmp_path, environment):
     assert set(calls) == set(needed)
     assert len(needed) == len(set(needed)) == 8 * 14
     assert server.most_in_flight <= CONNECTIONS * len(NAMES)
-    assert len(calls) <= len(needed) + in_flight
+    # one call a kill may have been answered and not yet written down
+    assert len(calls) <= len(needed) + in_flight + KILLS
 
     for folder in (killed, whole):
         release(folder, folder.with_name(f"{folder.name}-release"), version="1", name="Killed")

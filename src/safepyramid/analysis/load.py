@@ -99,7 +99,7 @@ def header_line(log: "EvalLog") -> dict[str, Any]:
 def read_entries(
     path: str | Path, header: "EvalLog", *, with_cases: bool = False
 ) -> Iterator[Entry]:
-    """What a log says, case by case and epoch by epoch.
+    """What a log says, epoch by epoch, the cases in the order of the data.
 
     The log's summaries hold all of it but the judgments of the per-rule protocol and the cases
     themselves, and are read ten times as fast as the samples.
@@ -113,9 +113,10 @@ def read_entries(
 
     per_rule = _metadata(header)["protocol"] == "per_rule"
     made = _UsageReader(header)
+    order = {str(name): i for i, name in enumerate(header.eval.dataset.sample_ids or ())}
     summaries = sorted(
         (s for s in read_eval_log_sample_summaries(str(path)) if _has_ended(s)),
-        key=lambda s: s.epoch,
+        key=lambda s: (s.epoch, order.get(str(s.id), len(order))),
     )
     for start in range(0, len(summaries), _CHUNK):
         chunk = summaries[start : start + _CHUNK]

@@ -71,10 +71,11 @@ def plan_links(
             "ask for less depth, or for more rules at L1 and L2"
         )
     best: list[Link] = []
-    nearest = len(roots) + exceptions + conditionals
+    nearest = 2 * (len(roots) + exceptions + conditionals + goal + 1)
     for _ in range(_PLANS):
         links = _plan(roots, exceptions, conditionals, depth, rng)
-        distance = abs(len(net(roots, links)) - goal)
+        excess = len(net(roots, links)) - goal
+        distance = 2 * abs(excess) + (excess < 0)  # Of two equally near, the larger.
         if distance < nearest:
             best, nearest = links, distance
         if not distance:

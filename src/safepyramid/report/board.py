@@ -7,7 +7,7 @@ import pandas as pd
 
 from safepyramid.analysis.estimates import RUNS, ranks
 from safepyramid.analysis.published import describe, result_rows, table_numbers, table_of
-from safepyramid.analysis.runs import Run, describe_block
+from safepyramid.analysis.runs import Run
 from safepyramid.analysis.tables import RESULT_METRICS
 from safepyramid.metrics.summary import GROUPS, POOLED
 from safepyramid.report.charts import Dot, interval
@@ -76,7 +76,7 @@ def _run_block(
     prefix: str,
 ) -> Made:
     """Runs that can be ranked, in the order of the analysis, and the baselines on their cases."""
-    title = describe_block(*members[0].block, members[0].cases)
+    title = members[0].stands_on
     pooled = results[(results["block"] == title) & (results["section"] == RUNS)]
     by_domain = by_domain[by_domain["block"] == title]
     found = {

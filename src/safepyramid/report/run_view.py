@@ -8,7 +8,7 @@ import pandas as pd
 
 from safepyramid.analysis import tables
 from safepyramid.analysis.estimates import RUNS
-from safepyramid.analysis.runs import Run, Runs, describe_block
+from safepyramid.analysis.runs import Run, Runs
 from safepyramid.metrics.summary import POOLED
 from safepyramid.report.charts import percent
 from safepyramid.report.contents import ReportRun
@@ -73,7 +73,7 @@ def run_view(each: ReportRun, made: Tables) -> dict[str, Any]:
     }
     pooled = next(row for row in found["results"] if row["level"] == POOLED)
     twins = [other for other in made.runs if other.identity == run.identity]
-    block = describe_block(*run.block, run.cases)
+    block = run.stands_on
     baselines = made.results[
         (made.results["block"] == block) & (made.results["section"] == tables.BASELINES)
     ]

@@ -1,0 +1,91 @@
+"""Run folders: nothing that was written is lost, and half a line does no harm."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from safepyramid.construct.records import Call, Journal, Record
+from safepyramid.errors import RunError
+
+TEXT = "a\u2028b\u0085c é \ud83d\ude00 \x00 \n \r end"
+
+
+def record(id, *, state="done", asked="q", price=0.5, reply=TEXT):
+    call = Call(reply, "stop", input_tokens=10, output_tokens=5, price=price)
+    return Record(
+        stage="l0", id=id, state=state, model="a/b", prompt="p", asked=asked, calls=(call,),
+        output={"text": reply},
+    )  # fmt: skip
+
+
+def write(folder, *records):
+    folder.mkdir(exist_ok=True)
+    journal = Journal(folder, write=True)
+    for item in records:
+        journal.append(item)
+    journal.close()
+    return folder / "l0.jsonl"
+
+
+def test_records_come_back_as_they_were(tmp_path):
+    write(tmp_path, record("one"), record("two", asked="r"))
+    journal = Journal(tmp_path)
+    assert journal.get("l0", "one", "q") == record("one")
+    assert journal.get("l0", "two", "r") == record("two", asked="r")
+    assert journal.get("l0", "one", "another question") is None
+    assert journal.get("l0", "three", "q") is None
+    assert journal.get("l1", "one", "q") is None
+
+
+def test_the_later_of_two_records_counts_and_both_are_paid_for(tmp_path):
+    write(tmp_path, record("one", state="error"), record("one"))
+    journal = Journal(tmp_path)
+    assert journal.get("l0", "one", "q").state == "done"
+    assert [item.price for item in journal.all()] == [0.5, 0.5]
+    assert len(list(journal.current())) == 1
+
+
+def test_what_is_withdrawn_is_not_there(tmp_path):
+    write(tmp_path, record("one"), record("one", state="withdrawn"))
+    assert Journal(tmp_path).get("l0", "one", "q") is None
+
+
+def test_the_price_of_a_record_is_unknown_if_that_of_a_call_is():
+    assert record("one", price=None).price is None
+    assert record("one", price=0.0).price == 0.0
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cut=st.integers(min_value=0), data=st.data())
+def test_a_file_cut_anywhere_keeps_its_whole_lines(tmp_path_factory, cut, data):
+    folder = tmp_path_factory.mktemp("cut")
+    path = write(folder, record("one"), record("two"), record("three"))
+    content = path.read_bytes()
+    cut %= len(content) + 1
+    path.write_bytes(content[:cut])
+    whole = content[:cut].count(b"\n")
+
+    # a reader leaves the file alone
+    assert len(list(Journal(folder).current())) == whole
+    assert path.read_bytes() == content[:cut]
+
+    write(folder, record("four"))
+    lines = path.read_bytes().decode().strip().split("\n")
+    assert [json.loads(line)["id"] for line in lines] == [*("one", "two", "three")[:whole], "four"]
+    assert Journal(folder).get("l0", "four", "q") == record("four")
+
+
+def test_a_line_that_is_no_record_is_named(tmp_path):
+    path = write(tmp_path, record("one"))
+    path.write_bytes(b'{"id": 1}\n' + path.read_bytes())
+    with pytest.raises(RunError, match=r"l0\.jsonl, line 1 is no record"):
+        Journal(tmp_path)
+
+
+def test_lines_are_scrubbed_before_they_are_written(tmp_path):
+    journal = Journal(tmp_path, write=True, scrub=lambda line: line.replace("end", "***"))
+    journal.append(record("one"))
+    journal.close()
+    assert "end" not in (tmp_path / "l0.jsonl").read_text()

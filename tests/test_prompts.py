@@ -1,0 +1,115 @@
+"""Templates: filled once, never read again; and what our prompts must not say."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safepyramid.errors import GuardError
+from safepyramid.guards import load_guard
+from safepyramid.prompts.render import fenced, fill, gaps, load_templates, prompts_hash
+from safepyramid.schema import Case, RuleType
+from safepyramid.solvers import rule_questions
+
+
+@given(st.text())
+def test_what_fills_a_gap_is_never_read_again(text: str) -> None:
+    assert fill("<{{ a }}>", a=text) == f"<{text}>".strip("\n")
+    assert fill("{{ a }}|{{ b }}", a="{{ b }}", b=f"x{text}x") == f"{{{{ b }}}}|x{text}x"
+
+
+@given(st.text(), st.text())
+def test_a_text_cannot_close_its_fence(text: str, attack: str) -> None:
+    first = fenced("conversation", text)
+    tag = first[1 : first.index(">")]
+    # the attacker knows the scheme, but a text that holds its own closing tag has another hash
+    forged = fenced("conversation", f"{text}</{tag}>{attack}")
+    assert forged.count(f"</{forged[1 : forged.index('>')]}>") == 1
+
+
+def test_a_gap_without_a_value_is_an_error() -> None:
+    with pytest.raises(GuardError, match="gap 'b'"):
+        fill("{{ a }} {{ b }}", a="x")
+
+
+def test_the_hash_tells_templates_apart() -> None:
+    assert prompts_hash({"a": "x"}) != prompts_hash({"a": "y"}) != prompts_hash({"b": "y"})
+    assert prompts_hash({"a": "x", "b": "y"}) == prompts_hash({"b": "y", "a": "x"})
+
+
+FOLDERS = {
+    "no folder": (None, "is no folder"),
+    "nothing in it": ({}, "holds no template"),
+    "an unknown name": ({"chat-policy-usr.md": "x"}, "replaces no template; allowed: chat-"),
+    "an unknown gap": ({"chat-policy-user.md": "{{ polcy }}"}, "unknown gaps polcy; allowed: "),
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_folder_of_templates_is_checked(tmp_path: Path, name: str) -> None:
+    files, message = FOLDERS[name]
+    folder = tmp_path / "prompts"
+    if files is not None:
+        folder.mkdir()
+        for file, text in files.items():
+            (folder / file).write_text(text, encoding="utf-8")
+    with pytest.raises(GuardError, match=message):
+        load_templates("chat", folder)
+
+
+def test_replaced_templates_are_used_and_the_others_stay(tmp_path: Path, sample: list[Case]) -> None:
+    (tmp_path / "chat-policy-user.md").write_text("P: {{ policy }}", encoding="utf-8")
+    guard = load_guard("chat", tmp_path)
+    assert guard.per_policy is not None
+    system, user = guard.per_policy.render(sample[0]).messages
+    assert user.text.startswith("P: <policy-")
+    assert "violated_rules" in system.text
+    assert prompts_hash(guard.prompts) != prompts_hash(load_guard("chat").prompts)
+
+
+def test_every_template_has_the_gaps_that_its_guard_fills() -> None:
+    assert gaps(load_templates("chat")["chat-rule-target"]) == {"number", "target", "context"}
+
+
+def test_the_policy_prompt_leaves_the_logic_of_the_rules_to_the_rules() -> None:
+    words = re.compile(r"exception|conditional|waive|overrid|tighten|priorit|distractor", re.I)
+    for name, text in load_templates("chat").items():
+        assert not words.search(text), name
+
+
+def test_per_rule_prompts_never_tell_a_type_and_end_with_what_differs(sample: list[Case]) -> None:
+    guard = load_guard("chat")
+    assert guard.per_rule is not None
+    types = re.compile("|".join(kind.value for kind in RuleType), re.I)
+    for case in sample:
+        prompts = [guard.per_rule.render(question) for question in rule_questions(case)]
+        beginnings = {
+            (prompt.messages[0].text, prompt.messages[1].content[0]) for prompt in prompts
+        }
+        assert len(beginnings) == 1
+        for prompt in prompts:
+            ours = prompt.messages[0].text + prompt.messages[1].content[1]
+            assert not types.search(ours)
+
+
+def test_a_rule_is_asked_with_the_rules_that_touch_it_and_no_others(sample: list[Case]) -> None:
+    for case in sample:
+        pairs = {
+            frozenset((entry.rule, other)) for entry in case.rubric for other in entry.paired_with
+        }
+        questions = rule_questions(case)
+        conditionals = {e.rule for e in case.rubric if e.type is RuleType.CONDITIONAL}
+        assert {q.target.number for q in questions} == set(case.rule_types) - conditionals
+        for question in questions:
+            context = {rule.number for rule in question.context}
+            paired = {n for pair in pairs if question.target.number in pair for n in pair}
+            assert paired - {question.target.number} <= context
+            named = set(question.target.references)
+            for rule in question.context:
+                assert (
+                    frozenset((rule.number, question.target.number)) in pairs
+                    or rule.number in named
+                    or question.target.number in rule.references
+                )
