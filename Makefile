@@ -1,6 +1,7 @@
 # Each target sets up what it needs in .venv, from PyPI alone.
 PYTHON ?= python3
 RUN := .venv/bin
+export UV_SYSTEM_CERTS := true
 UV := $(RUN)/uv pip install --quiet --python $(RUN)/python -c constraints.txt
 
 .PHONY: eval test check lint types docs clean

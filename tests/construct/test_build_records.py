@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from safepyramid.construct.records import Call, Journal, Record
 from safepyramid.errors import RunError
 
-TEXT = "a\u2028b\u0085c é \ud83d\ude00 \x00 \n \r end"
+TEXT = "a\u2028b\u0085c é \N{GRINNING FACE} \ud83d \x00 \n \r end"
 
 
 def record(id, *, state="done", asked="q", price=0.5, reply=TEXT):
@@ -58,8 +58,8 @@ def test_the_price_of_a_record_is_unknown_if_that_of_a_call_is():
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(cut=st.integers(min_value=0), data=st.data())
-def test_a_file_cut_anywhere_keeps_its_whole_lines(tmp_path_factory, cut, data):
+@given(cut=st.integers(min_value=0))
+def test_a_file_cut_anywhere_keeps_its_whole_lines(tmp_path_factory, cut):
     folder = tmp_path_factory.mktemp("cut")
     path = write(folder, record("one"), record("two"), record("three"))
     content = path.read_bytes()

@@ -133,7 +133,7 @@ def test_a_source_becomes_cases(tmp_path):
         ("turns.3", {"user": "So?"}, "turn 2: expected one `chatbot: text`, got"),
         ("turns.0", {"user": "Hi", "chatbot": "Hi"}, "turn 1: expected one `user: text`, got"),
         ("turns.0", "Hi", "turn 1: expected one `user: text`, got 'Hi'"),
-        ("turns.0", {"user": 7}, "turn 1: expected one `user: text`, got {'user': 7}"),
+        ("turns.0", {"user": 7}, "turn 1: expected one `user: text`, got \"{'user': 7}\""),
         ("policies.L3", SOUND["policies"]["L0"], "policies.L3.[key]: Input should be 'L0', 'L1'"),
         ("policies.L0.instruction", None, "policies.L0.instruction: Field required"),
         ("policies.L0.violated", None, "policies.L0.violated: Field required"),

@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ KEY = "sk-planted-0123456789abcdef"
 FAILURES = (State.REFUSED, State.BLOCKED, State.TRUNCATED, State.UNPARSED, State.ERROR)
 
 
+@cache
 def sample(*, evidence: bool = False) -> list[Case]:
     return load_benchmark("sample", evidence=evidence)[1]
 

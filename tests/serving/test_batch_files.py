@@ -136,6 +136,15 @@ def test_raw_prompts_go_to_completions() -> None:
     assert request["body"] == {"model": "gpt-5.5", "prompt": "<s>x", "logprobs": 20}
 
 
+def test_answers_in_a_form(dataset: str, tmp_path: Path) -> None:
+    batch = opened(dataset, structured=True, limit=1)
+    (request,) = asked(batch)
+    form = request["body"]["response_format"]["json_schema"]["schema"]
+    said = {key: key == "r1" for key in form["required"]}
+    path = written(tmp_path / "r.jsonl", [result("frau-001-l1", completion(json.dumps(said)))])
+    assert states(batch, path) == {"frau-001-l1": (State.ANSWERED, [1])}
+
+
 def test_setting_without_a_place(dataset: str) -> None:
     with pytest.raises(RunError, match="setting 'best_of' has no place"):
         asked(opened(dataset, config={"best_of": 2}))

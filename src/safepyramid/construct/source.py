@@ -123,6 +123,13 @@ class SourceConversation(_Record):
             raise ValueError(f"id {self.id!r} must begin like its domain {self.domain!r}")
         if len(self.turns) % 2:
             raise ValueError("turns must end with the chatbot")
+        for level, policy in self.policies.items():
+            if policy.inherits and not (
+                policy.inherits in self.policies and policy.inherits < level
+            ):
+                raise ValueError(
+                    f"{level}: inherits {policy.inherits}, which is no lower level here"
+                )
         for level in self.policies:
             keys = [rule.key for rule in self.rules(level)]
             doubled = sorted({key for key in keys if keys.count(key) > 1})
@@ -154,6 +161,8 @@ def read_source(path: Path) -> SourceConversation:
     """Read one YAML source file; every fault is named in the one DataError it raises."""
     try:
         return SourceConversation.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read as UTF-8 text: {error}") from None
     except yaml.YAMLError as error:
         raise DataError(
             f"{path.name}: not readable as YAML: {' '.join(str(error).split())}"

@@ -186,7 +186,7 @@ def _said(prediction: Prediction) -> dict[str, Any]:
     found: dict[str, Any] = {
         "said": None if prediction.violated is None else sorted(prediction.violated),
         "unknown": sorted(prediction.unknown_rules),
-        "loose": not prediction.strict,
+        "loose": prediction.state is State.ANSWERED and not prediction.strict,
         "note": prediction.note,
     }
     if prediction.judgments:
