@@ -241,7 +241,7 @@ def _published_tables(form: str, output: str | None, *, intervals: bool) -> None
 def _data(frame: "pd.DataFrame", form: str) -> str:
     from safepyramid.analysis.render import to_csv, to_jsonl
 
-    return to_csv(frame) if form == "csv" else to_jsonl(frame)
+    return to_csv(frame) if form == "csv" else to_jsonl(frame.to_dict("records"))
 
 
 def _shown(tables: Sequence["Table"], form: str, *, intervals: bool) -> str:
@@ -259,6 +259,8 @@ def _shown(tables: Sequence["Table"], form: str, *, intervals: bool) -> str:
 
 
 def _write(text: str, output: str | None) -> None:
+    # A model's text may hold half a surrogate pair: it is shown as an escape.
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     if output is None:
         click.echo(text, nl=False)
         return

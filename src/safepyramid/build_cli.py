@@ -232,9 +232,17 @@ def assemble(folder: Path, output: Path, version: str, check: bool) -> None:
 
 
 @build.command()
-@click.option("--conversations", type=click.IntRange(1), default=20, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("-o", "--output", required=True, type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--conversations", type=click.IntRange(1), default=20, show_default=True, help="How many."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="All is drawn from it.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the files go.",
+)
 def demo(conversations: int, seed: int, output: Path) -> None:
     """Write a benchmark without any model: conversations, policies and labels from a seed."""
     from safepyramid.construct.procedural import demo as write_demo

@@ -1,38 +1,38 @@
 """`safepyramid build` as a person uses it: over the wire, priced, stopped, resumed, released."""
 
 import json
-import subprocess
-import sys
 from importlib.resources import files
+from typing import NamedTuple
 
 import pytest
+from click.testing import CliRunner
 from scripted_models import author, small, stage_of
 
 from safepyramid.build_cli import build
+from safepyramid.cli import main
 from safepyramid.construct.costs import priced
 from safepyramid.dataset import load_benchmark
 from servers import Response, completion, serving
 
-MAIN = (
-    "from safepyramid.cli import main; from safepyramid.build_cli import build;"
-    "main.add_command(build); main()"
-)
 WRITER, CHECKERS = "openai/gpt-5.4", ("openai/gpt-4.1", "openai/gpt-4.1-mini", "openai/gpt-4o")
 
 
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
 @pytest.fixture
-def run(environment, tmp_path):
-    def run(*arguments, **env):
-        return subprocess.run(
-            [sys.executable, "-c", MAIN, "build", *map(str, arguments)],
-            env={**environment, "OPENAI_API_KEY": "sk-planted-0123456789", **env},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=240,
-            check=False,
-        )
+def run(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
+    if "build" not in main.commands:
+        main.add_command(build)
+
+    def run(*arguments):
+        done = CliRunner().invoke(main, ["build", *map(str, arguments)], catch_exceptions=False)
+        return Done(done.exit_code, done.stdout, done.stderr)
 
     return run
 
@@ -171,8 +171,8 @@ def test_a_stage_can_be_made_again(run, tmp_path):
         (("run", "x", "--settings", "none.yaml"), "cannot read settings 'none.yaml'"),
         (("run", "x", "--domain", "frog"), "unknown domain frog; the catalogue has"),
         (
-            ("run", "x", "--domain", "fraud", "--model", "l0=nope/m"),
-            "model 'nope/m' cannot be used",
+            ("run", "x", "--domain", "fraud", "--model", "conversation=nope/m"),
+            "model 'nope/m' cannot be used: Model API nope",
         ),
         (("run", "x", "--validator", "a/b"), "validators: 1 are left for L0"),
     ],
@@ -219,12 +219,7 @@ def test_the_demo_needs_no_model(run, tmp_path):
     assert len(load_benchmark(tmp_path / "out" / "benchmark.json")[1]) == 6
 
 
-def test_every_command_says_what_it_is_for():
+def test_every_command_and_option_says_what_it_is_for():
     for command in build.commands.values():
         assert command.help
-        for parameter in command.params:
-            assert getattr(parameter, "help", "an argument") or parameter.name in (
-                "conversations",
-                "seed",
-                "output",
-            )
+        assert all(p.help for p in command.params if p.param_type_name == "option")

@@ -1,11 +1,12 @@
 """The parts of the construction: scenarios, settings, draws, duplicates, replies, drafts."""
 
 import json
+from collections import Counter
 from itertools import combinations
 from statistics import fmean
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_models import base, bases, conversation, modifier
 
@@ -148,49 +149,46 @@ def test_who_checks_is_the_pool_without_the_author():
 
 # --- Draws ---------------------------------------------------------------------------------------
 
+DEFAULT = read_settings(None)
+MADE = assignments(DEFAULT, load_scenarios())
+
 
 def test_a_thousand_conversations_use_all_scenarios_evenly():
-    settings, scenarios = read_settings(None), load_scenarios()
-    made = assignments(settings, scenarios)
-    assert len({item.id for item in made}) == len(made) == 1000
-    uses = [sum(item.scenario.id == scenario.id for item in made) for scenario in scenarios]
-    assert set(uses) == {3, 4}
+    assert len({item.id for item in MADE}) == len(MADE) == 1000
+    uses = Counter(item.scenario.id for item in MADE)
+    assert len(uses) == 300
+    assert set(uses.values()) == {3, 4}
     # published: 12.8 exchanges on average
-    lengths = [draw_conversation(settings, item, 1).exchanges for item in made]
+    lengths = [draw_conversation(DEFAULT, item, 1).exchanges for item in MADE]
     assert fmean(lengths) == pytest.approx(12.8, abs=0.15)
     assert (min(lengths), max(lengths)) == (10, 16)
 
 
 def test_draws_depend_on_seed_id_and_attempt_alone():
-    scenarios = load_scenarios()
-    one, other = (read_settings(None, {"seed": seed}) for seed in (0, 1))
-    made = assignments(one, scenarios)
-    few = assignments(read_settings(None, {"domains": ["privacy"], "conversations": 3}), scenarios)
-    twin = next(item for item in made if item.id == few[2].id)
-    assert draw_conversation(one, twin, 1) == draw_conversation(one, few[2], 1)
-    assert draw_conversation(one, twin, 1) != draw_conversation(one, twin, 2)
-    assert draw_conversation(one, twin, 1) != draw_conversation(other, twin, 1)
-    assert len({draw_conversation(one, item, 1) for item in made}) == 1000
+    other = read_settings(None, {"seed": 1, "domains": ["privacy"], "conversations": 3})
+    few = assignments(other, load_scenarios())
+    twin = next(item for item in MADE if item.id == few[2].id)
+    assert draw_conversation(DEFAULT, twin, 1) == draw_conversation(DEFAULT, few[2], 1)
+    assert draw_conversation(DEFAULT, twin, 1) != draw_conversation(DEFAULT, twin, 2)
+    assert draw_conversation(DEFAULT, twin, 1) != draw_conversation(other, twin, 1)
+    assert len({draw_conversation(DEFAULT, item, 1) for item in MADE}) == 1000
 
 
-@given(st.integers(0, 200), st.sampled_from(list(Level)), st.integers(14, 18))
+@settings(deadline=None)
+@given(st.integers(0, 199), st.sampled_from(list(Level)), st.integers(14, 18))
 def test_authors_are_never_asked_for_more_than_a_case_may_have(number, level, inherited):
-    settings = read_settings(None)
-    made = assignments(settings, load_scenarios())[number]
     inherited = inherited if level is Level.L1 else 0
-    counts = draw_counts(settings, made, level, inherited)
-    low, high = settings.levels.of(level).rules
+    counts = draw_counts(DEFAULT, MADE[number], level, inherited)
+    low, high = DEFAULT.levels.of(level).rules
     assert low <= inherited + sum(counts.values()) <= high
     for kind in RuleType:
-        asked = getattr(settings.levels.of(level), kind.value)
+        asked = getattr(DEFAULT.levels.of(level), kind.value)
         assert counts[kind] <= asked[1]
         assert (counts[kind] > 0) == (asked[1] > 0)
 
 
 def test_a_quarter_of_the_modifiers_carry_a_note():
-    settings = read_settings(None)
-    made = assignments(settings, load_scenarios())[0]
-    notes = [draw_note(settings, made, Level.L1, f"key-{n}") for n in range(2000)]
+    notes = [draw_note(DEFAULT, MADE[0], Level.L1, f"key-{n}") for n in range(2000)]
     assert fmean(notes) == pytest.approx(0.25, abs=0.03)
 
 
@@ -206,6 +204,7 @@ def test_an_unknown_domain_is_named():
 words = st.lists(st.sampled_from("abcd"), max_size=14).map(" ".join)
 
 
+@settings(deadline=None)
 @given(st.lists(words, max_size=7), st.sampled_from([0.1, 0.3, 0.7, 1.0]))
 def test_duplicates_are_those_of_pairwise_comparison(texts, threshold):
     named = {f"t{n}": text for n, text in enumerate(texts)}
@@ -336,10 +335,14 @@ def sorted_l2(**lists):
         ({"decisive": [base(TOLD, "a", "", text="Obey [[known]].")]}, "names known: a base rule stands alone"),
         ({"decisive": [base(TOLD, "a", "", text="Obey rule 12.")]}, "names a rule by number"),
         ({"distractor": [base(TOLD, "a", "", broken=True)]}, "a distractor is never broken"),
-        ({"exception": [modifier(TOLD, "a", "lost", True, True)]}, "acts on lost, which is no base rule"),
+        ({"exception": [modifier(TOLD, "a", "lost", True, True)]}, "acts on lost, which is no decisive rule"),
         (
             {"exception": [modifier(TOLD, "e", "known", True, True), modifier(TOLD, "a", "e", True, True)]},
-            "acts on e, which is no base rule",
+            "acts on e, which is no decisive rule",
+        ),
+        (
+            {"distractor": [base(TOLD, "x", "")], "conditional": [modifier(TOLD, "a", "x", True, True)]},
+            "acts on x, which is no decisive rule",
         ),
         ({"conditional": [modifier(TOLD, "a", "known", True, None)]}, "`met` is given exactly when"),
         ({"conditional": [modifier(TOLD, "a", "known", False, False)]}, "`met` is given exactly when"),
@@ -350,7 +353,7 @@ def sorted_l2(**lists):
         (
             # a base that cannot be used takes with it what acts on it
             {"decisive": [base(TOLD, "b", "", text="Rule 1.")], "exception": [modifier(TOLD, "a", "b", False, None)]},
-            "acts on b, which is no base rule",
+            "acts on b, which is no decisive rule",
         ),
     ],
 )  # fmt: skip

@@ -337,6 +337,19 @@ def test_a_message_cannot_pass_for_a_turn(lab, text):
     assert "at the start of a line" in outcome.reason
 
 
+def test_a_conversation_does_not_repeat_itself(lab):
+    def script(told):
+        if stage_of(told) != "conversation":
+            return author(told)
+        talk = json.loads(conversation(told))
+        talk["exchanges"][3]["user"] = talk["exchanges"][1]["user"]
+        return json.dumps(talk)
+
+    lab.script(anna=script)
+    (outcome,) = lab.make()
+    assert "exchange 4 repeats a message word for word" in outcome.reason
+
+
 def test_near_duplicates_are_made_again_then_given_up(lab):
     def same(told):
         if stage_of(told) == "conversation":
@@ -550,7 +563,7 @@ def test_nothing_that_validators_see_depends_on_type_or_label(lab):
         lab.calls.clear()
         lab.make(last="L0")
         prompts.append(
-            [told for name, told in lab.calls if name == "cleo" and "Check these" in told][0]
+            next(told for name, told in lab.calls if name == "cleo" and "Check these" in told)
         )
     policies = [told[: told.index("Check these")] for told in prompts]
     assert policies[0] == policies[1]
@@ -582,6 +595,18 @@ def test_a_call_that_fails_is_asked_again_by_the_next_run(lab):
     (outcome,) = lab.make()
     assert outcome.standing == "complete"
     assert len(lab.calls) == GOOD + 1
+
+
+def test_a_validator_that_cannot_be_reached_is_given_up_after_three_runs(lab):
+    lab.script(dora=voting(lambda told: ValueError("bad request")))
+    for _ in range(2):
+        assert lab.make(last="L0")[0].step == "L0"
+    assert [o.standing for o in lab.make()] == ["open"]
+    # the third error is counted; the fourth run does without this vote
+    asked = stages(lab, "dora")["vote"]
+    (outcome,) = lab.make(last="L0")
+    assert asked == stages(lab, "dora")["vote"] == 3
+    assert (outcome.step, outcome.reason) == ("L1", "not asked yet")
 
 
 def test_secrets_of_the_environment_never_reach_a_file(lab, monkeypatch):

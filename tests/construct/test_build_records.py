@@ -57,7 +57,9 @@ def test_the_price_of_a_record_is_unknown_if_that_of_a_call_is():
     assert record("one", price=0.0).price == 0.0
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(cut=st.integers(min_value=0))
 def test_a_file_cut_anywhere_keeps_its_whole_lines(tmp_path_factory, cut):
     folder = tmp_path_factory.mktemp("cut")

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -99,6 +99,7 @@ def test_reasons_carry_what_the_validators_said():
     assert found.failed_checks == ("clear",)
 
 
+@settings(deadline=None)
 @given(st.lists(st.booleans(), max_size=9))
 def test_a_majority_is_more_than_half(answers):
     found = majority(answers)
@@ -110,6 +111,7 @@ def test_a_majority_is_more_than_half(answers):
 rows = st.fixed_dictionaries({"clear": st.booleans(), "broken": st.booleans()}) | st.just("garbage")
 
 
+@settings(deadline=None)
 @given(st.lists(rows, min_size=3, max_size=5), st.randoms())
 def test_the_order_of_validators_never_matters(given_rows, chance):
     shuffled = chance.sample(given_rows, len(given_rows))

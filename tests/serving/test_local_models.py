@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from small_cases import Evaluate
+from wires import RAW_GUARD
 
 from safepyramid.errors import RunError
 from safepyramid.local import SMOLLM2, PackagedFile, cache_folder, fetch, is_intact
@@ -251,6 +252,21 @@ def test_real_model_judges_a_case(model: Path, evaluate: Evaluate, protocol: str
     (prediction,) = found.values()
     # It is a model of 135 M parameters: any ending but a fault of ours is right.
     assert prediction.state not in (State.ERROR, State.MISSING)
+
+
+@pytest.mark.slow
+def test_raw_prompt_goes_to_the_real_model(model: Path, evaluate: Evaluate, tmp_path: Path) -> None:
+    guard = tmp_path / "raw_guard.py"
+    guard.write_text(RAW_GUARD, encoding="utf-8")
+    found = evaluate(
+        "local/smollm2",
+        max_tokens=4,
+        model_args={"threads": 1},
+        task_args={"guard": f"{guard}:guard"},
+    )
+    # Its parser fails, and so does the sample, if no log-probabilities come back.
+    (prediction,) = found.values()
+    assert prediction.state is not State.ERROR
 
 
 async def _stop_reason(name: str, text: str) -> str:

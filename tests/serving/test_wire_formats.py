@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from small_cases import Evaluate
 from wires import (
+    RAW_GUARD,
     RULE_ONE,
     claude,
     claude_stream,
@@ -77,21 +78,6 @@ def test_openai_chat_per_rule(evaluate: Evaluate) -> None:
     assert len(server.calls) == 3  # four rules, of which one is a conditional
 
 
-# The guard's raw prompt is a text of its own, so it lives in a file beside the test.
-RAW_GUARD = """
-from safepyramid.answers import answer_from_reply
-from safepyramid.guards.base import Guard, Message, PolicyAdapter, Prompt
-
-def read(reply, case):
-    assert reply.stop_reason == "model_length" or reply.logprobs, "they were asked for"
-    return answer_from_reply(reply, frozenset(case.rule_types))
-
-def ask(case):
-    return Prompt((Message("user", f"<|raw|>{case.conversation}\\nAnswer:"),), raw=True)
-
-CONFIG = {"max_tokens": 50, "logprobs": True, "top_logprobs": 5, "temperature": 0.0}
-guard = Guard("raw", per_policy=PolicyAdapter(ask, read, CONFIG))
-"""
 OPENAI_LOGPROBS = {"tokens": ["{"], "token_logprobs": [-0.1], "top_logprobs": [{"{": -0.1}]}
 LLAMA_LOGPROBS = {
     "content": [{"token": "{", "logprob": -0.1, "top_logprobs": [{"token": "[", "logprob": -3.0}]}]

@@ -100,3 +100,20 @@ def gemini_blocked_prompt() -> dict[str, Any]:
         "usageMetadata": {"promptTokenCount": 900, "totalTokenCount": 900},
         "modelVersion": "gemini-3-pro",
     }
+
+
+RAW_GUARD = """
+from safepyramid.answers import answer_from_reply
+from safepyramid.guards.base import Guard, Message, PolicyAdapter, Prompt
+
+def read(reply, case):
+    assert reply.stop_reason == "model_length" or reply.logprobs, "they were asked for"
+    return answer_from_reply(reply, frozenset(case.rule_types))
+
+def ask(case):
+    return Prompt((Message("user", f"<|raw|>{case.conversation}\\nAnswer:"),), raw=True)
+
+CONFIG = {"max_tokens": 50, "logprobs": True, "top_logprobs": 5, "temperature": 0.0}
+guard = Guard("raw", per_policy=PolicyAdapter(ask, read, CONFIG))
+"""
+"""A guard file whose prompt is raw and whose parser insists on log-probabilities."""

@@ -29,7 +29,8 @@ def _column(values: Sequence[Any]) -> Any:
         return pd.array(values, dtype="Int64")
     if known <= {int, float}:
         return pd.array(values, dtype="Float64").to_numpy("float64", na_value=float("nan"))
-    return values
+    # A model's text may hold half a surrogate pair, which pandas' own text type cannot take.
+    return pd.Series(values, dtype=object)
 
 
 def ranks(values: Sequence[float | None], *, higher_is_better: bool) -> list[int | None]:

@@ -40,10 +40,18 @@ def case_frame(runs: Sequence[Run]) -> pd.DataFrame:
     `seconds`.
     """
     rows = [row for run in runs for row in _case_rows(run)]
-    frame = pd.DataFrame(rows, columns=list(_CASE_COLUMNS))
+    columns = zip(*rows, strict=True) if rows else [()] * len(_CASE_COLUMNS)
+    # A model's text may hold half a surrogate pair, which pandas' own text type cannot take.
+    frame = pd.DataFrame(
+        {
+            n: pd.Series(column, dtype=object)
+            for n, column in zip(_CASE_COLUMNS, columns, strict=True)
+        }
+    )
     types = dict.fromkeys(("run", "domain", "level", "state"), "category")
     numbers = {"fp": "Int16", "fn": "Int16", "unknown": "Int16", "exact": "boolean"}
-    return frame.astype({**types, **numbers, "rmr": "Float32", "seconds": "Float32"})
+    more = {"rmr": "Float32", "seconds": "Float32", "strict": "bool"}
+    return frame.astype({**types, **numbers, **more})
 
 
 def rule_frame(runs: Sequence[Run]) -> pd.DataFrame:

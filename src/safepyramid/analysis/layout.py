@@ -6,7 +6,6 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from safepyramid.analysis.published import SECTION as PUBLISHED
 from safepyramid.metrics.summary import GROUPS, POOLED
 
 Form = Literal["percent", "points", "count", "number", "usd", "p", "text"]
@@ -164,11 +163,6 @@ def places(table: Table, block: Block) -> dict[tuple[int, int], int]:
             if len(ranked) > 1:
                 found |= {(i, j): ranked.index(v) + 1 for i, v in shown.items() if v in ranked}
     return found
-
-
-def is_published(title: str) -> bool:
-    """Whether a block holds the paper's numbers."""
-    return title.startswith(PUBLISHED)
 
 
 def _values(frame: pd.DataFrame, across: str | None) -> list[Any]:

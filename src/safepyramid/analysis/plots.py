@@ -205,8 +205,8 @@ def plot_levels(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLeve
     )
     frame = frame[frame["section"].isin(["runs", "published"]) & (frame["level"] != POOLED)]
     if "harness" in frame:
-        with_harness = frame["run"] + " · " + frame["harness"]
-        frame = frame.assign(run=with_harness.where(frame["harness"].notna(), frame["run"]))
+        names = zip(frame["run"], frame["harness"], strict=True)
+        frame = frame.assign(run=[f"{run} · {with_}" if with_ else run for run, with_ in names])
     levels = [level.value for level in Level]
     panels = [
         line_panel(part, "level", "rmr", levels, "level", width=WIDTH - 120).properties(

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -334,10 +334,9 @@ def to_csv(frame: pd.DataFrame) -> str:
     return text
 
 
-def to_jsonl(frame: pd.DataFrame) -> str:
-    """A tidy table as JSON lines; an undefined value is null."""
-    rows = ({k: plain(v) for k, v in row.items()} for row in frame.to_dict("records"))
-    return "".join(_json(row) + "\n" for row in rows)
+def to_jsonl(rows: Iterable[Mapping[Any, Any]]) -> str:
+    """Rows as JSON lines; an undefined value is null. Of a tidy table: `frame.to_dict("records")`."""
+    return "".join(_json({key: plain(value) for key, value in row.items()}) + "\n" for row in rows)
 
 
 def plain(value: Any) -> Any:

@@ -251,7 +251,9 @@ def name_runs(origins: Sequence[Origin], data_hashes: Sequence[str]) -> list[str
 def _plain_name(origin: Origin) -> str:
     guard = origin.guard if origin.model is None or origin.guard != "chat" else None
     parts = [origin.model, guard, origin.harness, origin.effort]
-    return " · ".join(part for part in parts if part) or origin.path
+    name = " · ".join(part for part in parts if part) or origin.path
+    # Names come out of files: nothing in them may break a line or move a cursor.
+    return " ".join("".join(char if char.isprintable() else " " for char in name).split())
 
 
 def _details(origin: Origin, data_hash: str) -> list[str]:

@@ -27,6 +27,10 @@ from safepyramid.prompts.render import fenced
 from safepyramid.schema import Level, RuleType, Turn
 
 
+REPEATED = 4
+"""A message of so many words does not occur twice in a conversation."""
+
+
 @dataclass(frozen=True, slots=True)
 class Materials:
     """What every question of a run is made from."""
@@ -59,9 +63,13 @@ def conversation_question(
             raise Malformed(
                 f"it has {len(form.exchanges)} exchanges, {draw.exchanges} were asked for"
             )
+        said: set[str] = set()
         for turn in turns_of(form):
             if mark := MARK.search(turn.text):
                 raise Malformed(f"exchange {turn.number} holds {mark[0]!r} at the start of a line")
+            if turn.text in said and len(turn.text.split()) >= REPEATED:
+                raise Malformed(f"exchange {turn.number} repeats a message word for word")
+            said.add(turn.text)
         return Reading(form.model_dump(mode="json"))
 
     return _question(

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from safepyramid import __version__
 from safepyramid.construct.costs import Bill
 from safepyramid.construct.draws import Assignment
 from safepyramid.construct.measures import (
@@ -166,7 +167,7 @@ def _construction(data: CardData) -> str:
     scenarios = len({made.scenario.id for made in _released(data)})
     return f"""## How it was made
 
-{scenarios:,} scenarios were turned into conversations, with persona, tone, aim, pressure and knowledge drawn at random. One model a level wrote the policies, in a fixed form for each rule type. The other models checked every rule by a checklist of yes/no questions, without knowing its type or what its author thought, each answer with a quote and a reason. A check passes, and a label stands, by majority. Rules that failed were mended once and checked again, then dropped.
+{scenarios:,} scenarios were turned into conversations, with persona, tone, aim, pressure and knowledge drawn at random. One model a level wrote the policies, in a fixed form for each rule type. The other models checked every rule by a checklist of yes/no questions, without being told its type or what its author thought, each answer with a quote and a reason. A check passes, and a label stands, by majority. Rules that failed were mended once and checked again, then dropped.
 
 {_table(["what", "written by", "checked by"], rows)}"""
 
@@ -278,6 +279,7 @@ At list prices: {total}. Tokens that a provider did not report are not in the su
 def _provenance(data: CardData) -> str:
     manifest = data.run.manifest
     rows = [
+        ["safepyramid", __version__],
         ["seed", str(data.run.settings.seed)],
         *([f"template {name}", digest] for name, digest in manifest["prompts"].items()),
         *([name, str(manifest[name])] for name in ("checklists", "variation", "scenarios")),

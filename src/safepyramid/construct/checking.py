@@ -17,6 +17,7 @@ from safepyramid.construct.settle import Drop, DropStage, Rated, Settled, labele
 from safepyramid.construct.source import SourceRule
 from safepyramid.construct.votes import Ballot, vote_questions, votes_on
 from safepyramid.construct.work import SetAside, Stopped, Work, answer, require_answer
+from safepyramid.conversation import render_conversation
 from safepyramid.schema import RuleType
 
 Votes = dict[str, tuple[Vote, ...]]
@@ -235,11 +236,15 @@ def _decided(
             _drop(work, ballot, rule, "repair", why, verdict.failed_checks)
         else:
             subject = Subject(
-                work.made.id,
-                ballot.level,
-                rule.key,
-                rule_content(rule, ballot.turns, ballot.framework),
-                why,
+                conversation=work.made.id,
+                level=ballot.level,
+                key=rule.key,
+                content=rule_content(rule, ballot.turns, ballot.framework),
+                why=why,
+                rule=rule,
+                votes=tuple(votes[rule.key]),
+                policy=ballot.policy,
+                text=render_conversation(ballot.turns),
             )
             said = work.decisions.on_rule(subject, rule)
             if said is None and work.materials.settings.undecided == "review":

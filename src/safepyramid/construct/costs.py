@@ -1,6 +1,7 @@
 """What calls cost, at list prices. An unknown price is None, never zero."""
 
 from collections.abc import Iterable
+from math import fsum
 
 from safepyramid.construct.records import Call, Record
 from safepyramid.errors import RunError
@@ -51,8 +52,13 @@ class Bill:
         self.cached_tokens = 0
         self.unmeasured = 0
         """Calls for which the provider did not say how many tokens they took."""
-        self.price: float | None = 0.0
-        """None as soon as the price of one call is not known."""
+        self._prices: list[float | None] = []
+
+    @property
+    def price(self) -> float | None:
+        """US dollars, whatever the order of the calls; None if the price of one is not known."""
+        known = [price for price in self._prices if price is not None]
+        return fsum(known) if len(known) == len(self._prices) else None
 
     def add(self, record: Record) -> None:
         """Put a record on the bill."""
@@ -67,8 +73,7 @@ class Bill:
         self.input_tokens += call.input_tokens or 0
         self.output_tokens += call.output_tokens or 0
         self.cached_tokens += call.cached_tokens or 0
-        known = self.price is not None and call.price is not None
-        self.price = self.price + call.price if known else None  # type: ignore[operator]
+        self._prices.append(call.price)
 
 
 def bills(records: Iterable[Record]) -> dict[tuple[str, str], Bill]:

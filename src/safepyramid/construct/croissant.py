@@ -14,6 +14,7 @@ _CONTEXT: dict[str, Any] = {
     "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
     "dct": "http://purl.org/dc/terms/",
+    "equivalentProperty": "cr:equivalentProperty",
     "examples": {"@id": "cr:examples", "@type": "@json"},
     "extract": "cr:extract",
     "field": "cr:field",
@@ -33,6 +34,7 @@ _CONTEXT: dict[str, Any] = {
     "regex": "cr:regex",
     "repeated": "cr:repeated",
     "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
     "sc": "https://schema.org/",
     "separator": "cr:separator",
     "source": "cr:source",
@@ -56,7 +58,7 @@ _FIELDS = (
     ("failure_mode_metadata", "sc:Text", False, "Rules by how they can go wrong, as JSON."),
 )
 
-_FORMATS = {".json": "application/json", ".parquet": "application/vnd.apache.parquet"}
+_FORMATS = {".json": "application/json", ".parquet": "application/x-parquet"}
 
 
 def croissant(

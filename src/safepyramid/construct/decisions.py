@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from safepyramid.construct.checklists import LABELS
+from safepyramid.construct.checklists import LABELS, Vote
 from safepyramid.construct.source import SourceRule
 from safepyramid.conversation import render_conversation
 from safepyramid.errors import DataError
@@ -67,7 +67,16 @@ class Subject:
     level: Level
     key: str
     content: str
+    """Hash of what a person sees who decides about it."""
     why: str
+    """What has no majority."""
+    rule: SourceRule
+    """As its author wrote and judged it."""
+    votes: tuple[Vote, ...]
+    policy: str
+    """The whole policy text that was voted on."""
+    text: str
+    """The conversation."""
 
 
 def rule_content(rule: SourceRule, turns: Sequence[Turn], framework: str) -> str:

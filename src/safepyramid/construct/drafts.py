@@ -205,19 +205,19 @@ def sort_drafts(
             written[draft.key] = (kind, draft)
     rules: dict[str, SourceRule] = {}
     faulty: dict[str, tuple[RuleType, BaseRuleForm | ModifierForm, str]] = {}
-    bases = {rule.key for rule in known if not rule.type.is_modifier}
+    decisive = {rule.key for rule in known if rule.type is RuleType.DECISIVE}
     for key, (kind, draft) in written.items():  # base rules come first
-        fault = _fault(kind, draft, bases)
+        fault = _fault(kind, draft, decisive)
         if fault:
             faulty[key] = (kind, draft, fault)
             continue
         rules[key] = _source_rule(kind, draft, turns, is_noted(key))
-        if not kind.is_modifier:
-            bases.add(key)
+        if kind is RuleType.DECISIVE:
+            decisive.add(key)
     return Drafts(tuple(rules.values()), faulty, tuple(surplus))
 
 
-def _fault(kind: RuleType, draft: BaseRuleForm | ModifierForm, bases: set[str]) -> str:
+def _fault(kind: RuleType, draft: BaseRuleForm | ModifierForm, decisive: set[str]) -> str:
     """Why a rule cannot be put to a vote; empty if it can."""
     named = set(named_keys(draft.text))
     if mentioned_rules(draft.text):
@@ -228,8 +228,9 @@ def _fault(kind: RuleType, draft: BaseRuleForm | ModifierForm, bases: set[str]) 
         return (
             "a distractor is never broken" if kind is RuleType.DISTRACTOR and draft.broken else ""
         )
-    if lost := sorted((named | set(draft.modifies)) - bases):
-        return f"it acts on {', '.join(lost)}, which is no base rule that can be used"
+    if lost := sorted((named | set(draft.modifies)) - decisive):
+        # A conditional could make a distractor violated, and distractors never are.
+        return f"it acts on {', '.join(lost)}, which is no decisive rule that can be used"
     if named != set(draft.modifies):
         return "`modifies` and the keys in its text differ"
     if draft.triggered != (draft.met is not None):

@@ -31,7 +31,7 @@ from safepyramid.construct.decisions import read_decisions
 from safepyramid.construct.progress import Progress
 from safepyramid.construct.questions import Question
 from safepyramid.construct.reading import Malformed, Reading, Refused
-from safepyramid.construct.records import Call, Journal, Record, RecordState
+from safepyramid.construct.records import Call, Journal, Record, RecordState, write_manifest
 from safepyramid.construct.runs import (
     Run,
     make_all,
@@ -238,15 +238,20 @@ def _model(role: Role, max_connections: int | None) -> Model:
         raise RunError(f"model {role.model!r}: no such generation setting: {', '.join(unknown)}")
     try:
         return get_model(
-            role.model, config=GenerateConfig(**given), base_url=role.base_url, **role.args
+            role.model,
+            config=GenerateConfig(**given),
+            base_url=role.base_url,
+            memoize=False,  # a client of an earlier run is bound to that run's event loop
+            **role.args,
         )
     except Exception as error:
         # Inspect's messages for a missing key, package or provider are sentences for people
         # with markup and line breaks; one line is enough.
-        text = " ".join(str(getattr(error, "message", error)).split())
+        text = _MARKUP.sub("", " ".join(str(getattr(error, "message", error)).split()))
         raise RunError(f"model {role.model!r} cannot be used: {text}") from error
 
 
+_MARKUP = re.compile(r"\[/?[a-z]+\]")
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
 
@@ -290,6 +295,7 @@ def _build(request: BuildRequest) -> tuple[list[Outcome], str]:
     models = _models(run, request.max_connections)
     if request.cost_limit is not None:
         require_prices(role.model for role in run.settings.models.roles)
+    write_manifest(request.folder, run.manifest)
     journal = Journal(request.folder, write=True, scrub=_scrubber(os.environ))
     spent = sum(record.price or 0.0 for record in journal.all())
     progress = Progress(len(run.made), quiet=request.quiet, spent=spent)

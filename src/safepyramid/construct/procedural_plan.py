@@ -19,7 +19,9 @@ _STATES = ((True, True), (True, False), (False, True))
 _CHAINS = 3
 """At most so many base rules of a policy carry modifiers one upon another."""
 _CONSEQUENTIAL = 0.8
-"""Share of those in which every modifier changes what is violated."""
+"""Share of those that come to something else if not all of their modifiers are read."""
+_FLIPPING = 0.85
+"""Share of the lower modifiers of those that change what is violated by themselves."""
 _ON_DISTRACTORS = 0.15
 """Share of the other modifiers that act on a distractor."""
 _PLANS = 40
@@ -114,23 +116,24 @@ def _plan(
 def _heights(depth: int, modifiers: int, bases: int) -> list[int]:
     """How many modifiers stand one upon another, for each base rule with more than one.
 
-    The deeper, the more of them, up to three: one of the full depth, the others one less. To pass
-    over one modifier and over three in a row often come to the same, so that equal heights would
-    favour a reader that stops an even number below them.
+    The deeper, the more of them, up to three, each lower by one than the one before. To pass over
+    one modifier and over three in a row often come to the same, so that equal heights would favour
+    a reader that stops an even number below them.
     """
-    heights = [] if depth < 2 else [depth]
-    other = max(2, depth - 1)
-    while len(heights) < min(_CHAINS, depth - 1, bases) and sum(heights) + other <= modifiers:
-        heights.append(other)
+    heights: list[int] = []
+    for less in range(min(_CHAINS, depth - 1, max(1, bases))):
+        height = max(2, depth - less)
+        if sum(heights) + height <= modifiers:
+            heights.append(height)
     return heights
 
 
 def _chain(
     root: Root, height: int, left: Counter[RuleType], rng: random.Random
 ) -> tuple[Link, ...]:
-    """Modifiers one upon another; mostly so that to overlook any of the upper ones is an error.
+    """Modifiers one upon another; mostly so that whoever does not read all of them errs.
 
-    To that end each is chosen so that the violated rules differ from what they were with every
+    To that end the last is chosen so that the violated rules differ from what they were with any
     smaller number of the modifiers. Takes their types from `left`.
     """
     consequential = rng.random() < _CONSEQUENTIAL
@@ -140,8 +143,9 @@ def _chain(
         kinds = [kind for kind in left if left[kind] > 0]
         options = [(*links, Link(kind, level, *state)) for kind in kinds for state in _STATES]
         rng.shuffle(options)
-        new = (longer for longer in options if _net_of_chain(root, longer) not in seen)
-        links = next(new, options[0]) if consequential else options[0]
+        if consequential and (level == height - 1 or rng.random() < _FLIPPING):
+            options.sort(key=lambda longer: _net_of_chain(root, longer) in seen)
+        links = options[0]
         left[links[-1].type] -= 1
         seen.append(_net_of_chain(root, links))
     return links

@@ -1,5 +1,6 @@
 """How far a construction run has come: one line, renewed in a terminal, else now and then."""
 
+import shutil
 import sys
 import time
 from collections import Counter
@@ -77,6 +78,7 @@ class Progress:
             return
         self._shown = now
         if self._terminal:
-            print(f"\r{self.line()}\x1b[K", end="", file=sys.stderr, flush=True)
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r{self.line()[:width]}\x1b[K", end="", file=sys.stderr, flush=True)
         else:
             print(self.line(), file=sys.stderr, flush=True)

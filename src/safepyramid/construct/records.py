@@ -5,6 +5,7 @@ it. A line that a kill cut short is removed when the folder is opened for writin
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import SEEK_END
@@ -18,9 +19,15 @@ STAGES = ("conversation", "l0", "l1", "framework", "l2", "repair", "vote")
 
 MANIFEST = "manifest.json"
 
-RecordState = Literal["done", "refused", "blocked", "truncated", "malformed", "error", "withdrawn"]
-"""`done`: readable, perhaps in part. `error`: transport; it is asked again. `withdrawn`: set
-aside by a person; it is asked again. The others are answers that could not be used."""
+RecordState = Literal[
+    "done", "refused", "blocked", "truncated", "malformed", "error", "unreachable", "withdrawn"
+]
+"""`done`: readable, perhaps in part. `error`: transport; it is asked again. `unreachable`: that
+too often. `withdrawn`: set aside by a person; it is asked again. The others are answers that could
+not be used."""
+
+MAX_ERRORS = 3
+"""In so many runs a question may end in an error; then it is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +112,7 @@ class Journal:
         self._places: dict[tuple[str, str], _Place] = {}
         self._superseded: list[Record] = []
         """Records that a later one replaced: paid for, and no longer used."""
+        self._errors: Counter[tuple[str, str, str]] = Counter()
         self._files: dict[str, BinaryIO] = {}
         for stage in STAGES:
             path = folder / f"{stage}.jsonl"
@@ -118,6 +126,10 @@ class Journal:
         if about in self._places:
             self._superseded.append(self._places[about].record)
         self._places[about] = place
+        if place.record.state == "error":
+            self._errors[*about, place.record.asked] += 1
+        elif place.record.state == "withdrawn":
+            self._errors.pop((*about, place.record.asked), None)
 
     def get(self, stage: str, id: str, asked: str) -> Record | None:
         """The record that answers this very question, whole; None if there is none that counts."""
@@ -126,7 +138,10 @@ class Journal:
             return None
         file = self._files[stage]
         file.seek(found.offset)
-        return record_from(json.loads(file.read(found.length)))
+        record = record_from(json.loads(file.read(found.length)))
+        if record.state == "error" and self._errors[stage, id, asked] >= MAX_ERRORS:
+            return replace(record, state="unreachable")
+        return record
 
     def append(self, record: Record) -> None:
         """Keep a record and write its line at once."""

@@ -23,7 +23,6 @@ from safepyramid.construct.records import (
     Journal,
     Record,
     read_manifest,
-    write_manifest,
 )
 from safepyramid.construct.scenarios import Scenario, load_scenarios
 from safepyramid.construct.settings import Settings, settings_from
@@ -96,7 +95,7 @@ def open_run(folder: Path, settings: Settings | None = None, *, create: bool = F
     Args:
         folder: The run folder.
         settings: What the run is meant to be; the folder's own if not given.
-        create: Begin a run where there is none.
+        create: Where there is none, take the settings for a new one. Nothing is written.
 
     Raises:
         RunError: There is no run, or one under other settings, prompts, checklists or scenarios.
@@ -105,10 +104,7 @@ def open_run(folder: Path, settings: Settings | None = None, *, create: bool = F
     if found is None:
         if not create:
             raise RunError(f"{folder} is no run folder; begin one with `safepyramid build run`")
-        run = load_run(settings or Settings())
-        folder.mkdir(parents=True, exist_ok=True)
-        write_manifest(folder, run.manifest)
-        return run
+        return load_run(settings or Settings())
     if found.get("format") != FORMAT:
         raise RunError(
             f"{folder} has format {found.get('format')!r}, this version reads {FORMAT}; "
