@@ -51,7 +51,9 @@ def many(cases: list[Case], count: int) -> list[Case]:
     copies = []
     for number in range(count):
         case = cases[number % len(cases)]
-        case_id = f"{case.id[:4]}-{number // len(cases) + 100:03d}{case.id[5:8]}-{case.level.lower()}"
+        case_id = (
+            f"{case.id[:4]}-{number // len(cases) + 100:03d}{case.id[5:8]}-{case.level.lower()}"
+        )
         copies.append(replace(case, id=case_id))
     return copies
 

@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 from safepyramid.dataset import load_benchmark
-from safepyramid.schema import Prediction, State
 from safepyramid.results import write_results
+from safepyramid.schema import Prediction, State
 
 
 def seconds(command: list[str]) -> float:
@@ -36,7 +36,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         lines = Path(folder) / "lines.jsonl"
         write_results(lines, predictions.values(), model="bench")
-        score = [sys.executable, "-m", "safepyramid.cli", "score", str(lines), "--dataset", data, "--json"]
+        score = [
+            sys.executable,
+            "-m",
+            "safepyramid.cli",
+            "score",
+            str(lines),
+            "--dataset",
+            data,
+            "--json",
+        ]
         plain = [sys.executable, "-c", f"import json; json.load(open({data!r}, encoding='utf-8'))"]
         times = [(seconds(plain), seconds(score)) for _ in range(rounds)]
     least_plain, least_score = (min(column) for column in zip(*times, strict=True))

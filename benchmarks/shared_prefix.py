@@ -1,16 +1,16 @@
 """Which share of each per-rule prompt its case's other prompts share as a prefix.
 
-    python benchmarks/shared_prefix.py [DATASET]
+python benchmarks/shared_prefix.py [DATASET]
 """
 
 import json
 import sys
 from itertools import pairwise
-from os.path import commonprefix
+from os.path import commonpath
 
 from safepyramid.dataset import load_benchmark
 from safepyramid.guards import load_guard
-from safepyramid.solvers import rule_questions
+from safepyramid.guards.base import rule_questions
 from safepyramid.tokens import estimate_tokens
 
 
@@ -24,7 +24,7 @@ def main() -> None:
             "\0".join(message.text for message in adapter.render(question).messages)
             for question in rule_questions(case)
         ]
-        common = min((commonprefix(pair) for pair in pairwise(texts)), key=len)
+        common = min((commonpath(pair) for pair in pairwise(texts)), key=len)
         shared.setdefault(case.level, []).extend(
             estimate_tokens(common) / estimate_tokens(text) for text in texts
         )
@@ -32,7 +32,11 @@ def main() -> None:
     print(
         json.dumps(
             {
-                level: {"prompts": len(s), "mean": round(sum(s) / len(s), 3), "least": round(min(s), 3)}
+                level: {
+                    "prompts": len(s),
+                    "mean": round(sum(s) / len(s), 3),
+                    "least": round(min(s), 3),
+                }
                 for level, s in shared.items()
             }
         )

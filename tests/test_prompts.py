@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from safepyramid.errors import GuardError
 from safepyramid.guards import load_guard
+from safepyramid.guards.base import rule_questions
 from safepyramid.prompts.render import fenced, fill, gaps, load_templates, prompts_hash
 from safepyramid.schema import Case, RuleType
-from safepyramid.solvers import rule_questions
 
 
 @given(st.text())
@@ -59,7 +59,9 @@ def test_a_folder_of_templates_is_checked(tmp_path: Path, name: str) -> None:
         load_templates("chat", folder)
 
 
-def test_replaced_templates_are_used_and_the_others_stay(tmp_path: Path, sample: list[Case]) -> None:
+def test_replaced_templates_are_used_and_the_others_stay(
+    tmp_path: Path, sample: list[Case]
+) -> None:
     (tmp_path / "chat-policy-user.md").write_text("P: {{ policy }}", encoding="utf-8")
     guard = load_guard("chat", tmp_path)
     assert guard.per_policy is not None

@@ -39,7 +39,13 @@ HEAVY = ("inspect_ai", "numpy", "pandas", "pyarrow", "scipy", "huggingface_hub",
 
 @pytest.mark.parametrize(
     "module",
-    ["safepyramid", "safepyramid.cli", "safepyramid.score", "safepyramid.check", "safepyramid.guards"],
+    [
+        "safepyramid",
+        "safepyramid.cli",
+        "safepyramid.score",
+        "safepyramid.check",
+        "safepyramid.guards",
+    ],
 )
 def test_what_starts_at_once_imports_nothing_heavy(module: str) -> None:
     code = (

@@ -72,7 +72,7 @@ def write(**given: Any) -> None:
     from safepyramid.batch import RUN_SUFFIX, BatchRun, open_batch, write_batch
     from safepyramid.batch_results import answered_ids
     from safepyramid.cli import _pairs
-    from safepyramid.solvers import rule_questions
+    from safepyramid.guards.base import rule_questions
 
     config = {name: given[name] for name in ("temperature", "max_tokens", "seed")}
     run = BatchRun(
@@ -112,7 +112,7 @@ def read(run: str, results: tuple[str, ...], output: str) -> None:
     """
     from safepyramid.batch import open_batch, read_run
     from safepyramid.batch_results import count_states, read_batch, write_predictions
-    from safepyramid.solvers import rule_questions
+    from safepyramid.guards.base import rule_questions
 
     opened = open_batch(read_run(run))
     predictions, notes = read_batch(opened, rule_questions, results)

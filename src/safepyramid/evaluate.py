@@ -27,7 +27,7 @@ from safepyramid.check import require_clean
 from safepyramid.dataset import data_hash, load_benchmark
 from safepyramid.errors import RunError
 from safepyramid.guards import BASELINES, check_protocol, load_guard
-from safepyramid.guards.base import Guard
+from safepyramid.guards.base import Guard, rule_questions
 from safepyramid.plan import plan_run, price_of, render_plan, require_price
 from safepyramid.progress import shown
 from safepyramid.prompts.render import prompts_hash
@@ -36,7 +36,7 @@ from safepyramid.results import Results, results_from_lines
 from safepyramid.runs import choose, earlier_runs
 from safepyramid.schema import Case, Protocol, State
 from safepyramid.score import baseline_rows, render_score, score_results
-from safepyramid.solvers import Budget, rule_questions, set_budget
+from safepyramid.solvers import Budget, set_budget
 from safepyramid.tasks import TASK_VERSION
 from safepyramid.trial import trial
 

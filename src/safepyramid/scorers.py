@@ -12,13 +12,14 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value,
 from inspect_ai.solver import TaskState
 
 from safepyramid.guards import load_guard
-from safepyramid.guards.base import Guard
+from safepyramid.guards.base import Guard, rule_questions
 from safepyramid.metrics.rulesets import errors, mean_match
 from safepyramid.metrics.summary import Record, summarize
 from safepyramid.progress import report
+from safepyramid.providers.calls import reply_of
 from safepyramid.results import aggregate
 from safepyramid.schema import Answer, Case, Judgment, Level, Prediction, Reply, State
-from safepyramid.solvers import PREDICTED, REPLIES, case_of, reply_of, rule_questions
+from safepyramid.solvers import PREDICTED, REPLIES, case_of
 
 UNDEFINED = float("nan")
 

@@ -6,33 +6,20 @@ a better parser (`inspect score`).
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 import anyio
-from inspect_ai.model import (
-    ChatMessage,
-    ChatMessageAssistant,
-    ChatMessageSystem,
-    ChatMessageUser,
-    Content,
-    ContentReasoning,
-    ContentText,
-    GenerateConfig,
-    ModelOutput,
-    get_model,
-)
+from inspect_ai.model import GenerateConfig, ModelOutput, get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from safepyramid.case_rows import read_cases
 from safepyramid.errors import RunError
 from safepyramid.guards import load_guard
-from safepyramid.guards.base import Guard, Message, Prompt, RuleQuestion
-from safepyramid.policy import parse_policy, related_rules
-from safepyramid.providers.calls import call_settings, raw_message
+from safepyramid.guards.base import Guard, RuleQuestion, rule_questions
+from safepyramid.providers.calls import call_settings, chat_messages, reply_of
 from safepyramid.providers.routes import require_route
-from safepyramid.schema import Case, Reply, RuleType
+from safepyramid.schema import Case, Reply
 
 REPLIES = "replies"
 """Store key of the per-rule protocol: rule number (as text) -> reply."""
@@ -107,18 +94,6 @@ def ask_rules(
     return solve
 
 
-def rule_questions(case: Case) -> list[RuleQuestion]:
-    """The judgments of a case, by rule number: every rule that is no conditional."""
-    policy = parse_policy(case.policy, case.framework)
-    context = related_rules(policy, case.rubric)
-    types = case.rule_types
-    return [
-        RuleQuestion(case, rule, tuple(context[rule.number]))
-        for rule in sorted(policy.rules, key=lambda rule: rule.number)
-        if types[rule.number] is not RuleType.CONDITIONAL
-    ]
-
-
 async def ask_each(guard: Guard, questions: list[RuleQuestion]) -> dict[int, Reply]:
     """Ask all questions at once; a call that fails is a reply with its error, never a gap."""
     assert guard.per_rule is not None
@@ -156,60 +131,6 @@ def predicted(state: TaskState, guard: Guard, case: Case) -> TaskState:
     state.store.set(PREDICTED, rules)
     state.output = ModelOutput.from_content(guard.name, f"violated rules: {rules}")
     return state
-
-
-def chat_messages(prompt: Prompt) -> list[ChatMessage]:
-    """A prompt as Inspect's messages, with a cache boundary after each part but the last."""
-    if prompt.raw:
-        return [raw_message(prompt)]
-    return [_chat_message(message) for message in prompt.messages]
-
-
-_KINDS: dict[str, Callable[..., ChatMessage]] = {
-    "system": ChatMessageSystem,
-    "user": ChatMessageUser,
-    "assistant": ChatMessageAssistant,
-}
-
-
-def _chat_message(message: Message) -> ChatMessage:
-    kind = _KINDS[message.role]
-    if isinstance(message.content, str):
-        return kind(content=message.content)
-    last = len(message.content) - 1
-    parts: list[Content] = [
-        ContentText(text=part, cache_breakpoint=True if i < last else None)
-        for i, part in enumerate(message.content)
-    ]
-    return kind(content=parts)
-
-
-def reply_of(output: ModelOutput) -> Reply:
-    """A model's output as a plain value; an output without a choice is an empty reply."""
-    if not output.choices:
-        return Reply("", stop_reason="unknown", error=output.error or "no choice in the output")
-    choice, usage = output.choices[0], output.usage
-    content = choice.message.content
-    parts = [content] if isinstance(content, str) else content
-    reasoning = [part.reasoning for part in parts if isinstance(part, ContentReasoning)]
-    text = [
-        part if isinstance(part, str) else part.text
-        for part in parts
-        if isinstance(part, str | ContentText)
-    ]
-    return Reply(
-        text="".join(text),
-        reasoning="\n".join(reasoning),
-        stop_reason=choice.stop_reason,
-        logprobs=tuple(
-            {top.token: top.logprob for top in token.top_logprobs or []}
-            | {token.token: token.logprob}
-            for token in (choice.logprobs.content if choice.logprobs else [])
-        ),
-        output_tokens=usage.output_tokens if usage else None,
-        reasoning_tokens=usage.reasoning_tokens if usage else None,
-        error="" if choice.message.content else output.error or "",
-    )
 
 
 class Budget:

@@ -14,12 +14,12 @@ import anyio.to_thread
 from inspect_ai.model import GenerateConfig, Model, ModelAPI, get_model_info
 
 from safepyramid.errors import RunError
-from safepyramid.guards.base import Guard, Prompt
-from safepyramid.providers.calls import call_settings
+from safepyramid.guards.base import Guard, Prompt, rule_questions
+from safepyramid.providers.calls import call_settings, chat_messages, reply_of
 from safepyramid.providers.routes import is_too_long, require_route
 from safepyramid.providers.templates import Tokenized, tokenize
 from safepyramid.schema import Answer, Case, Protocol, Reply, State, Verdict
-from safepyramid.solvers import chat_messages, reply_of, rule_questions, spend
+from safepyramid.solvers import spend
 from safepyramid.tokens import estimate_tokens
 
 SHOWN = 200

@@ -252,26 +252,20 @@ def targets(told: str) -> dict[int, tuple[list[str], set[str]]]:
 
 def ballot(told: str, **answers: str) -> dict[str, object]:
     """An honest ballot; `answers` overrides single questions, for every rule."""
+    words = quote(told)
 
     def says(id: str, yes: set[str]) -> str:
         if id == "met" and "triggered" not in yes:
             return "does_not_apply"
         return answers.get(id, "yes" if id in yes else "no")
 
+    def answer(number: int, id: str, yes: set[str]) -> dict[str, object]:
+        reason = f"{id} of Rule {number}"
+        return {"question": id, "answer": says(id, yes), "quote": dict(words), "reason": reason}
+
     return {
         "rules": [
-            {
-                "rule": number,
-                "answers": [
-                    {
-                        "question": id,
-                        "answer": says(id, yes),
-                        "quote": quote(told),
-                        "reason": f"{id} of Rule {number}",
-                    }
-                    for id in ids
-                ],
-            }
+            {"rule": number, "answers": [answer(number, id, yes) for id in ids]}
             for number, (ids, yes) in targets(told).items()
         ]
     }

@@ -130,6 +130,7 @@ def test_who_reads_all_of_the_logic_scores_100():
     assert {cell["rdr"] for cell in cells.values()} == {0.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reads", [0, 1, 2])
 def test_a_shallow_reader_falls_behind_as_depth_grows(reads):
     """Solves what is no deeper than it reads, and less the deeper it gets."""

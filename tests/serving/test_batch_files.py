@@ -26,10 +26,9 @@ from safepyramid.batch import (
 from safepyramid.batch_replies import read_replies, to_reply
 from safepyramid.batch_results import answered_ids, read_batch, write_predictions
 from safepyramid.errors import DataError, RunError
-from safepyramid.guards.base import Guard, Message, PolicyAdapter, Prompt
+from safepyramid.guards.base import Guard, Message, PolicyAdapter, Prompt, rule_questions
 from safepyramid.results import read_results
 from safepyramid.schema import Answer, Case, State
-from safepyramid.solvers import rule_questions
 from servers import Response, completion, serving
 
 pytest_plugins = ["evaluating"]

@@ -11,10 +11,9 @@ from small_cases import CASES
 
 from safepyramid.errors import GuardError
 from safepyramid.guards import load_guard
-from safepyramid.guards.base import Guard, Message, PolicyAdapter, Prompt
+from safepyramid.guards.base import Guard, Message, PolicyAdapter, Prompt, rule_questions
 from safepyramid.guards.structured import VERDICT_SCHEMA, read_booleans, rules_schema, structured
 from safepyramid.schema import Answer, Reply, State
-from safepyramid.solvers import rule_questions
 from servers import completion, serving
 
 CASE = CASES[0]
@@ -121,8 +120,7 @@ def test_guards_that_take_no_form() -> None:
 def test_schema_reaches_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     from inspect_ai.model import GenerateConfig, get_model
 
-    from safepyramid.providers.calls import call_settings
-    from safepyramid.solvers import chat_messages
+    from safepyramid.providers.calls import call_settings, chat_messages
 
     monkeypatch.setenv("OWN_API_KEY", "k")
     formed = structured(load_guard("chat"))

@@ -44,7 +44,7 @@ from safepyramid.construct.settings import Role, Settings
 from safepyramid.construct.work import STEPS, Outcome
 from safepyramid.errors import RunError
 from safepyramid.prompts.render import fill
-from safepyramid.solvers import chat_messages, reply_of
+from safepyramid.providers.calls import chat_messages, reply_of
 
 DEFAULTS = {"max_retries": 8, "timeout": 1800, "attempt_timeout": 600}
 """How hard to knock, unless a role says otherwise."""

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from safepyramid import __version__
 from safepyramid.construct.assemble import assemble
 from safepyramid.construct.procedural_concepts import Concept, Hit, Pool, plain_concepts
 from safepyramid.construct.procedural_framework import draw_framework
@@ -34,7 +35,11 @@ _CONDITIONS: Mapping[Level, tuple[int, ...]] = {Level.L1: (2, 2, 3), Level.L2: (
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """What a procedural pyramid is like. The defaults follow the published one (paper, table 2)."""
+    """What a procedural pyramid is like. The defaults follow the published one (paper, table 2).
+
+    Raises:
+        DataError: One is out of range.
+    """
 
     conversations: int = 1000
     """How many, spread evenly over the domains; each gives a case per level."""
@@ -43,7 +48,8 @@ class Knobs:
     rules: tuple[float, float, float] = (16.1, 28.7, 33.0)
     """Mean number of rules of a policy at L0, L1 and L2. L2 has as many base rules as L0."""
     violated: tuple[float, float, float] = (5.5 / 16.1, 6.3 / 28.7, 6.8 / 33.0)
-    """Mean share of a policy's rules that is violated at L0, L1 and L2, approached by choice among plans."""
+    """Mean share of a policy's rules that is violated, at L0, L1 and L2. Approached, not promised:
+    exceptions of their own and deep modifiers set a floor at L1 and L2."""
     distractors: float = 8380 / 16114
     """Share of base rules that are distractors."""
     exceptions: float = 0.42
@@ -246,6 +252,7 @@ def demo(conversations: int, seed: int, output: str | Path, **knobs: Any) -> dic
 def _metadata(knobs: Knobs) -> dict[str, Any]:
     return {
         "name": "SafePyramid, procedural",
+        "generator": f"safepyramid {__version__}",
         "cases": knobs.conversations * len(Level),
         "conversations": knobs.conversations,
         "knobs": {**asdict(knobs), "domains": sorted(set(knobs.domains))},

@@ -22,7 +22,7 @@ from safepyramid.construct.source import Quote, SourceRule
 from safepyramid.errors import DataError
 from safepyramid.schema import RuleType
 
-_CONDITIONS = (
+_CONDITION_KINDS = (
     "say", "retract", "request", "press", "drop", "raise", "misclaim", "deadline", "moved", "full",
     "part", "decline", "announce", "endorse", "caution", "ask", "standing", "reject", "debt",
     "surface", "tone",
@@ -212,7 +212,7 @@ class _ModifierWriter:
     """Finds conditions and standards with the truth values that a plan asks for."""
 
     def __init__(self, drafts: Sequence[Draft], setting: Setting, rng: random.Random) -> None:
-        conditions = setting.pool.of(_CONDITIONS)
+        conditions = setting.pool.of(_CONDITION_KINDS)
         self.seen = [concept for concept in conditions if concept.turns]
         self.seeming = [concept for concept in conditions if not concept.turns and concept.related]
         self.duties = dict(duty(d.rule.act, d.rule.form in FORBIDDING) for d in drafts)

@@ -125,7 +125,7 @@ def tell_story(vocabulary: Vocabulary, length: int, generator: random.Random) ->
 
     Args:
         vocabulary: The domain's.
-        length: Exchanges, at least 4.
+        length: Exchanges, at least 6.
         generator: All chance comes from it.
     """
     exchanges = [_Exchange([], []) for _ in range(length)]
@@ -181,9 +181,8 @@ def _slots(script: _Script) -> int:
 def _plan_facts(
     exchanges: list[_Exchange], vocabulary: Vocabulary, generator: random.Random
 ) -> None:
-    """What the user says of himself: in truth, nearly, when asked, and taken back again."""
-    facts = generator.sample(vocabulary.facts, max(1, len(vocabulary.facts) - 1))
-    for fact in facts:
+    """What users say about themselves: outright, nearly, when asked, and taken back again."""
+    for fact in generator.sample(vocabulary.facts, len(vocabulary.facts) - 1):
         first, _, then = generator.choice(_FACT_MODES).partition(" ")
         if first == "ask":
             asked = {i for i, e in enumerate(exchanges) if any(m.act == "ask" for m in e.chatbot)}
@@ -205,14 +204,14 @@ def _plan_facts(
 def _free(
     exchanges: list[_Exchange], role: Role, start: int, stop: int, generator: random.Random
 ) -> int:
-    """An exchange with room for one more move, or else the emptiest."""
-    order = generator.sample(range(start, max(stop, start + 1)), max(stop - start, 1))
-    sizes = [len(getattr(exchanges[at], role)) for at in order]
-    return next((at for at, size in zip(order, sizes, strict=True) if size <= _SIDES), order[0])
+    """An exchange from `start` to before `stop`, with room for one more move if there is one."""
+    span = range(start, max(stop, start + 1))
+    order = generator.sample(span, len(span))
+    return next((at for at in order if len(getattr(exchanges[at], role)) <= _SIDES), order[0])
 
 
 def _plan_deadline(exchanges: list[_Exchange], generator: random.Random) -> None:
-    if len(exchanges) < 6 or generator.random() < 0.3:
+    if generator.random() < 0.3:
         return
     first, second = generator.sample(load_words("common")["days"], 2)
     at = _free(exchanges, "user", 0, len(exchanges) // 2, generator)

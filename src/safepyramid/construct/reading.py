@@ -77,10 +77,12 @@ def read_form(text: str, form: type[Form]) -> Form:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    keys = [key for key, _ in pairs]
-    if doubled := sorted({key for key in keys if keys.count(key) > 1}):
-        raise ValueError(f"{doubled[0]!r} stands twice in one object")
-    return dict(pairs)
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        doubled = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"{doubled!r} stands twice in one object")
+    return found
 
 
 def _no_constant(name: str) -> NoReturn:

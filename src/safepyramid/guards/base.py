@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from safepyramid.schema import Answer, Case, Protocol, Reply, Rule, Verdict
+from safepyramid.policy import parse_policy, related_rules
+from safepyramid.schema import Answer, Case, Protocol, Reply, Rule, RuleType, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,18 @@ class RuleQuestion:
     target: Rule
     context: tuple[Rule, ...]
     """The rules that modify the target or that it modifies, by number; may be empty."""
+
+
+def rule_questions(case: Case) -> list[RuleQuestion]:
+    """The judgments of a case, by rule number: every rule that is no conditional."""
+    policy = parse_policy(case.policy, case.framework)
+    context = related_rules(policy, case.rubric)
+    types = case.rule_types
+    return [
+        RuleQuestion(case, rule, tuple(context[rule.number]))
+        for rule in sorted(policy.rules, key=lambda rule: rule.number)
+        if types[rule.number] is not RuleType.CONDITIONAL
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,57 @@
-"""What of a prompt is no message: a raw text's mark, its template's arguments, its answer's form.
+"""Between our plain values and Inspect's: a prompt on its way out, a reply on its way back.
 
 Imports Inspect.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from inspect_ai.model import ChatMessageUser, GenerateConfigArgs, ResponseSchema
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageSystem,
+    ChatMessageUser,
+    Content,
+    ContentReasoning,
+    ContentText,
+    GenerateConfigArgs,
+    ModelOutput,
+    ResponseSchema,
+)
 from inspect_ai.util import JSONSchema
 
-from safepyramid.guards.base import Prompt
+from safepyramid.guards.base import Message, Prompt
 from safepyramid.providers.routes import RAW
+from safepyramid.schema import Reply
 
 
-def raw_message(prompt: Prompt) -> ChatMessageUser:
+def chat_messages(prompt: Prompt) -> list[ChatMessage]:
+    """A prompt as Inspect's messages, with a cache boundary after each part but the last."""
+    if prompt.raw:
+        return [_raw_message(prompt)]
+    return [_chat_message(message) for message in prompt.messages]
+
+
+_KINDS: dict[str, Callable[..., ChatMessage]] = {
+    "system": ChatMessageSystem,
+    "user": ChatMessageUser,
+    "assistant": ChatMessageAssistant,
+}
+
+
+def _chat_message(message: Message) -> ChatMessage:
+    kind = _KINDS[message.role]
+    if isinstance(message.content, str):
+        return kind(content=message.content)
+    last = len(message.content) - 1
+    parts: list[Content] = [
+        ContentText(text=part, cache_breakpoint=True if i < last else None)
+        for i, part in enumerate(message.content)
+    ]
+    return kind(content=parts)
+
+
+def _raw_message(prompt: Prompt) -> ChatMessageUser:
     """A raw prompt as the one message that a completions provider takes, marked as raw."""
     (message,) = prompt.messages
     return ChatMessageUser(content=message.text, metadata={RAW: True})
@@ -37,3 +75,31 @@ def call_settings(prompt: Prompt, extra_body: Mapping[str, Any] | None) -> Gener
         form = JSONSchema.model_validate(dict(prompt.schema))
         settings["response_schema"] = ResponseSchema(name="answer", json_schema=form, strict=True)
     return settings
+
+
+def reply_of(output: ModelOutput) -> Reply:
+    """A model's output as a plain value; an output without a choice is an empty reply."""
+    if not output.choices:
+        return Reply("", stop_reason="unknown", error=output.error or "no choice in the output")
+    choice, usage = output.choices[0], output.usage
+    content = choice.message.content
+    parts = [content] if isinstance(content, str) else content
+    reasoning = [part.reasoning for part in parts if isinstance(part, ContentReasoning)]
+    text = [
+        part if isinstance(part, str) else part.text
+        for part in parts
+        if isinstance(part, str | ContentText)
+    ]
+    return Reply(
+        text="".join(text),
+        reasoning="\n".join(reasoning),
+        stop_reason=choice.stop_reason,
+        logprobs=tuple(
+            {top.token: top.logprob for top in token.top_logprobs or []}
+            | {token.token: token.logprob}
+            for token in (choice.logprobs.content if choice.logprobs else [])
+        ),
+        output_tokens=usage.output_tokens if usage else None,
+        reasoning_tokens=usage.reasoning_tokens if usage else None,
+        error="" if choice.message.content else output.error or "",
+    )
