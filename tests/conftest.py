@@ -2,17 +2,13 @@
 
 import os
 import subprocess
-import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from running import KEY, Run, command
 from safepyramid.dataset import load_benchmark
 from safepyramid.schema import Case
-
-KEY = "sk-planted-0123456789abcdef"
-"""A key that must never turn up in a file or a message."""
 
 
 @pytest.fixture(scope="session")
@@ -37,9 +33,6 @@ def environment(tmp_path: Path) -> dict[str, str]:
     }
 
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
 @pytest.fixture
 def safepyramid(environment: dict[str, str], tmp_path: Path) -> Run:
     """Run the command line in a process of its own."""
@@ -57,7 +50,3 @@ def safepyramid(environment: dict[str, str], tmp_path: Path) -> Run:
         )
 
     return run
-
-
-def command(*arguments: str | Path) -> Sequence[str]:
-    return [sys.executable, "-m", "safepyramid.cli", *map(str, arguments)]

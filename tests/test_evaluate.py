@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import KEY, Run, command
+from running import KEY, Run, command
 from safepyramid.dataset import load_benchmark, write_benchmark
 from safepyramid.results import read_results
 from safepyramid.schema import Case, RuleType, State

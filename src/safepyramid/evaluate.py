@@ -77,7 +77,17 @@ class Request:
     @property
     def given_config(self) -> dict[str, Any]:
         """The generation settings that were given."""
-        return {name: value for name, value in self.config.items() if value is not None}
+        given = {name: value for name, value in self.config.items() if value is not None}
+        slots = self.own_slots
+        return given if slots is None else {"max_connections": slots, **given}
+
+    @property
+    def own_slots(self) -> int | None:
+        """How many calls a model on this machine takes at once; None for any other."""
+        provider = (self.model or "").partition("/")[0]
+        if provider == "openvino":
+            return 1
+        return int(self.model_args.get("slots", 1)) if provider == "local" else None
 
     @property
     def task_args(self) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def ask_policy(
         check_budget()
         prompt, model = made.per_policy.render(case), get_model()
         require_route(str(model), raw=prompt.raw)
-        state.messages = chat_messages(prompt)
+        state.messages = chat_messages(prompt, str(model))
         state = await generate(state, **call_settings(prompt, model.config.extra_body))
         spend(state.output)
         return state
@@ -95,7 +95,11 @@ def ask_rules(
 
 
 async def ask_each(guard: Guard, questions: list[RuleQuestion]) -> dict[int, Reply]:
-    """Ask all questions at once; a call that fails is a reply with its error, never a gap."""
+    """Ask one question, then all others at once.
+
+    The first call leaves the shared beginning in the provider's cache, where the others find it.
+    A call that fails is a reply with its error, never a gap.
+    """
     assert guard.per_rule is not None
     render, model, replies = guard.per_rule.render, get_model(), dict[int, Reply]()
 
@@ -105,15 +109,16 @@ async def ask_each(guard: Guard, questions: list[RuleQuestion]) -> dict[int, Rep
             prompt = render(question)
             require_route(str(model), raw=prompt.raw)
             settings = GenerateConfig(**call_settings(prompt, model.config.extra_body))
-            output = await model.generate(chat_messages(prompt), config=settings)
+            output = await model.generate(chat_messages(prompt, str(model)), config=settings)
         except Exception as error:
             replies[question.target.number] = Reply("", error=f"{type(error).__name__}: {error}")
         else:
             spend(output)
             replies[question.target.number] = reply_of(output)
 
+    await ask(questions[0])
     async with anyio.create_task_group() as group:
-        for question in questions:
+        for question in questions[1:]:
             group.start_soon(ask, question)
     return dict(sorted(replies.items()))
 

@@ -119,7 +119,9 @@ async def _ask(model: Model, prompt: Prompt, settings: Mapping[str, Any]) -> Rep
     given["max_retries"] = min(_RETRIES, given.get("max_retries", _RETRIES))
     given |= call_settings(prompt, given.get("extra_body"))
     try:
-        output = await model.generate(chat_messages(prompt), config=GenerateConfig(**given))
+        output = await model.generate(
+            chat_messages(prompt, str(model)), config=GenerateConfig(**given)
+        )
     except Exception as error:
         cause = _cause(error)
         if is_too_long(str(cause)):

@@ -27,8 +27,6 @@ class Done(NamedTuple):
 def run(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
-    if "build" not in main.commands:
-        main.add_command(build)
 
     def run(*arguments):
         done = CliRunner().invoke(main, ["build", *map(str, arguments)], catch_exceptions=False)
@@ -99,10 +97,10 @@ def test_a_run_stops_at_its_cost_limit_and_goes_on(run, tmp_path):
         assert "1 of 1 conversations complete" in done.stdout
         assert len(server.calls) == 14
         assert all(call.attempt == 1 for call in server.calls)
-        # the schema goes along with every call
-        schemas = [call.body["response_format"]["json_schema"] for call in server.calls]
-        assert {schema["strict"] for schema in schemas} == {True}
-        assert schemas[0]["schema"]["additionalProperties"] is False
+        for call in server.calls:  # the schema goes along
+            schema = call.body["response_format"]["json_schema"]
+            assert schema["strict"] is True
+            assert_closed(schema["schema"])
 
         found = json.loads(run("status", "folder", "--json").stdout)
     votes = sum(3 * priced(name, 1000, 20) for name in CHECKERS)
@@ -122,6 +120,35 @@ def test_a_run_stops_at_its_cost_limit_and_goes_on(run, tmp_path):
         1,
         "Error: out is not empty; a release needs a folder of its own",
     )
+
+
+def assert_closed(schema):
+    """What providers ask of a schema that they enforce: every field required, no others."""
+    if schema.get("type") == "object":
+        assert schema["additionalProperties"] is False
+        assert set(schema["required"]) == set(schema["properties"])
+    for part in (*schema.get("properties", {}).values(), *schema.get("anyOf", ())):
+        assert_closed(part)
+    if "items" in schema:
+        assert_closed(schema["items"])
+
+
+def test_a_cached_reply_costs_nothing(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("INSPECT_CACHE_DIR", str(tmp_path / "cache"))
+    with serving(lambda call: author(call.text)) as server:
+        settings = settings_file(tmp_path, server.address, cache=True)
+        for folder, calls in (("one", 5), ("two", 5)):
+            run("run", folder, "--settings", settings, "--until", "L0")
+            assert len(server.calls) == calls
+    prices = [
+        sum(
+            bill["price"]
+            for bill in json.loads(run("status", folder, "--json").stdout)["bills"].values()
+        )
+        for folder in ("one", "two")
+    ]
+    assert prices[0] > 0
+    assert prices[1] == 0
 
 
 def test_status_tells_what_failed_and_why(run, tmp_path):

@@ -240,10 +240,3 @@ def read_sources(folder: Path) -> list[SourceConversation]:
     if not paths:
         raise DataError(f"{folder}: no *.yaml sources here; give the folder that holds them")
     return [read_source(path) for path in paths]
-
-
-if __name__ == "__main__":
-    import sys
-
-    for name in sys.argv[2:]:
-        print("\n".join(source_problems(read_source(Path(name)))) or f"{name}: ok")

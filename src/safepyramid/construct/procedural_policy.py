@@ -293,9 +293,7 @@ class _ModifierWriter:
             for letter, atom in zip("abcde", atoms, strict=False)
         ]
         conditions = ", ".join(marked[:-1]) + ("," if marked[2:] else "") + f" and {marked[-1]}"
-        name = link.type.value
-        if link.type is RuleType.EXCEPTION and target.type.is_modifier:
-            name = f"exception_to_{target.type}"
+        name = f"{link.type}_to_{target.type}" if target.type.is_modifier else link.type.value
         wording: str = self.rng.choice(load_words("rules")[name])
         return wording.format(
             conditions=conditions,

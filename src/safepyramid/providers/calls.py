@@ -24,12 +24,23 @@ from safepyramid.guards.base import Message, Prompt
 from safepyramid.providers.routes import RAW
 from safepyramid.schema import Reply
 
+_TAKE_BOUNDARIES = frozenset({"anthropic", "openai"})
+"""Providers that take explicit cache boundaries. Other servers join a message's parts each in
+their own way, or take only one text."""
 
-def chat_messages(prompt: Prompt) -> list[ChatMessage]:
-    """A prompt as Inspect's messages, with a cache boundary after each part but the last."""
+
+def chat_messages(prompt: Prompt, model: str = "") -> list[ChatMessage]:
+    """A prompt as Inspect's messages.
+
+    Args:
+        prompt: A guard's prompt.
+        model: As Inspect names it, `provider/name`: where its provider takes them, a cache
+            boundary stands after each part of a message but the last.
+    """
     if prompt.raw:
         return [_raw_message(prompt)]
-    return [_chat_message(message) for message in prompt.messages]
+    boundaries = model.partition("/")[0] in _TAKE_BOUNDARIES
+    return [_chat_message(message, boundaries) for message in prompt.messages]
 
 
 _KINDS: dict[str, Callable[..., ChatMessage]] = {
@@ -39,10 +50,10 @@ _KINDS: dict[str, Callable[..., ChatMessage]] = {
 }
 
 
-def _chat_message(message: Message) -> ChatMessage:
+def _chat_message(message: Message, boundaries: bool) -> ChatMessage:
     kind = _KINDS[message.role]
-    if isinstance(message.content, str):
-        return kind(content=message.content)
+    if isinstance(message.content, str) or not boundaries:
+        return kind(content=message.text)
     last = len(message.content) - 1
     parts: list[Content] = [
         ContentText(text=part, cache_breakpoint=True if i < last else None)
