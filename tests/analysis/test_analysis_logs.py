@@ -250,6 +250,15 @@ def test_many_small_calls_are_not_priced_as_one_large_call():
     assert large > many  # the list has a higher price for long prompts
 
 
+def test_a_sample_of_many_calls_is_priced_call_by_call():
+    sample = SimpleNamespace(
+        model_usage={"openai/gpt-5.5": tokens(1_000_000, 100_000)}, role_usage={}, turn_count=1000
+    )
+    (use,) = reader().usage(sample)
+    one = price_of_calls("openai/gpt-5.5", counts(1000, 100), 1, "2026-08-01")
+    assert use.price == pytest.approx(1000 * one)
+
+
 def test_cached_tokens_cost_less_and_unknown_models_nothing_known():
     plain = price_of_calls("openai/gpt-5.5", counts(10_000, 100), 1, "2026-08-01")
     cached = price_of_calls("openai/gpt-5.5", counts(1000, 100, read=9000), 1, "2026-08-01")

@@ -8,7 +8,7 @@ from made_runs import GOLDEN, case, pyramid, run, together
 
 from safepyramid.analysis import tables
 from safepyramid.analysis.collect import load_runs
-from safepyramid.analysis.estimates import LEVELS, estimates, ordered, ranks, to_frame
+from safepyramid.analysis.estimates import LEVELS, best_first, estimates, ordered, ranks, to_frame
 from safepyramid.metrics.stats import bootstrap, bootstrap_each
 from safepyramid.metrics.summary import CaseScore, case_scores
 from safepyramid.schema import State
@@ -87,6 +87,18 @@ def test_intervals_are_those_of_the_bootstrap():
         )
 
 
+def test_tables_agree_on_the_interval_of_a_metric_that_both_have():
+    # A conversation without any answer is resampled all the same.
+    said = {i: WRONG for i in IDS[6::2]} | dict.fromkeys(IDS[:3], State.REFUSED)
+    runs = together(run(CASES, said))
+    one = tables.results(runs, published=False, draws=200)
+    other = tables.thresholds(runs, published=False, draws=200)
+    for bound in ("", "_low", "_high"):
+        assert list(one[f"rmr@1.0{bound}"]) == pytest.approx(
+            list(other[f"rmr@1.0{bound}"]), nan_ok=True
+        )
+
+
 def test_one_conversation_has_no_interval():
     row = pooled(results(run(pyramid(1)))).iloc[0]
     assert row["rmr"] == 1.0
@@ -153,6 +165,20 @@ def test_ranks(values, higher):
             assert rank == 1 + len(better)
 
 
+@pytest.mark.parametrize(
+    ("values", "higher", "order"),
+    [
+        ([None, 0.2, 0.9], True, [2, 1, 0]),
+        ([None, 0.2, 0.9], False, [1, 2, 0]),
+        ([0.5, None, 0.5, None, 0.7], True, [4, 0, 2, 1, 3]),
+        ([None, 0.0], True, [1, 0]),
+        ([], True, []),
+    ],
+)
+def test_missing_values_come_last_and_ties_keep_their_order(values, higher, order):
+    assert best_first(values, higher_is_better=higher) == order
+
+
 @given(st.permutations(range(5)))
 def test_order_is_by_lower_bound_then_as_given(order):
     # Runs 0 to 4 answer 0, 0, 4, 4 and 8 of the cases wrong.
@@ -212,6 +238,15 @@ def test_columns_do_not_disturb_each_other():
     both = bootstrap_each({"a": a, "b": b, "all": everything}, seed=3, draws=300)
     alone = bootstrap_each({"a": a, "all": everything}, seed=3, draws=300)
     assert both["a"] == alone["a"]
+
+
+def test_a_column_with_few_conversations_has_a_wide_interval():
+    everything = [CaseScore(f"c{i}", 0.0, 1.0) for i in range(40)]
+    few = [CaseScore("c1", 1.0, 1.0), CaseScore("c2", 0.0, 1.0), CaseScore("c3", 1.0, 1.0)]
+    # About one draw in twenty hits none of the three.
+    found = bootstrap_each({"few": few, "all": everything}, seed=0, draws=2000)["few"]
+    assert (found.low, found.high) == (0.0, 1.0)
+    assert found.value == pytest.approx(2 / 3)
 
 
 def test_empty_and_single_columns_have_no_estimate():

@@ -41,12 +41,17 @@ def ranks(values: Sequence[float | None], *, higher_is_better: bool) -> list[int
     return [None if key is None else 1 + sum(other < key for other in known) for key in keys]
 
 
+def best_first(values: Sequence[float | None], *, higher_is_better: bool) -> list[int]:
+    """The places in `values` from best to worst; missing ones last, equal ones in the given order."""
+    found = ranks(values, higher_is_better=higher_is_better)
+    last = len(values) + 1
+    return sorted(range(len(values)), key=lambda i: found[i] or last)
+
+
 def ordered(runs: Sequence[Run]) -> list[Run]:
-    """By the pooled lower bound of RMR, best first; ties and undefined ones in the given order."""
+    """By the pooled lower bound of RMR, best first; ties in the given order."""
     bounds = [ratio(*_sums(case_scores(run.records, "rmr_lower_bound").values())) for run in runs]
-    places = ranks(bounds, higher_is_better=True)
-    last = len(runs) + 1
-    return [runs[i] for i in sorted(range(len(runs)), key=lambda i: places[i] or last)]
+    return [runs[i] for i in best_first(bounds, higher_is_better=True)]
 
 
 def _sums(scores: Iterable[CaseScore]) -> tuple[float, float]:

@@ -26,7 +26,6 @@ from safepyramid.policy_text import mentioned_rules
 from safepyramid.prompts.render import fenced
 from safepyramid.schema import Level, RuleType, Turn
 
-
 REPEATED = 4
 """A message of so many words does not occur twice in a conversation."""
 

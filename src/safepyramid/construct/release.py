@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +72,16 @@ def release(
     """
     if output.exists() and any(output.iterdir()):
         raise DataError(f"{output} is not empty; a release needs a folder of its own")
-    loaded = load(folder, keep=lambda outcome: outcome)
+    cases: dict[str, list[Case]] = {}
+
+    def keep(outcome: Outcome) -> Outcome:
+        if outcome.standing == "complete":
+            cases[outcome.made.id] = cases_of(outcome)
+        return _lightened(outcome)  # all votes together are large
+
+    loaded = load(folder, keep=keep)
     finished = {o.made.id: o for o in loaded.outcomes if o.standing == "complete"}
-    cases = {id: cases_of(outcome) for id, outcome in sorted(finished.items())}
+    cases = {id: cases[id] for id in sorted(cases)}
     left_out = _left_out(loaded, finished, cases)
     kept = [case for id, found in cases.items() if id not in left_out for case in found]
     if not kept:
@@ -136,6 +143,27 @@ def cases_of(outcome: Outcome) -> list[Case]:
             )
         )
     return cases
+
+
+def _lightened(outcome: Outcome) -> Outcome:
+    """An outcome whose votes are answers alone: what the card counts."""
+    rated = tuple(
+        replace(
+            rule,
+            votes=tuple(
+                replace(
+                    vote,
+                    answers={
+                        id: replace(given, quote={}, reason="")
+                        for id, given in vote.answers.items()
+                    },
+                )
+                for vote in rule.votes
+            ),
+        )
+        for rule in outcome.rated
+    )
+    return replace(outcome, votes={}, rated=rated)
 
 
 def _source(outcome: Outcome) -> SourceConversation:
