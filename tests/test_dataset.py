@@ -176,7 +176,7 @@ def test_parquet_columns(tmp_path):
         (b" \n\n", "is empty"),
         (b"<!DOCTYPE html>\n<html>Log in", "is a web page"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS pointer"),
-        (gzip.compress(b"[]"), "gzip-compressed: unpack"),
+        (gzip.compress(b"[]", mtime=0), "gzip-compressed: unpack"),
         (b"PK\x03\x04xxxx", "zip archive: unpack"),
         ("[]".encode("utf-16"), "UTF-16"),
         (b'[{"id": "caf\xe9"}]', "is not UTF-8"),

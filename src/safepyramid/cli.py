@@ -16,6 +16,7 @@ from safepyramid.analysis_cli import compare, plot, table
 from safepyramid.batch_cli import batch
 from safepyramid.build_cli import build
 from safepyramid.errors import SafepyramidError
+from safepyramid.options import pairs
 from safepyramid.report.command import report
 from safepyramid.schema import PROTOCOLS
 
@@ -172,7 +173,7 @@ def eval_command(**given: Any) -> None:
     """
     from safepyramid.evaluate import Request, plan_text, prepare, run
 
-    model_args = _pairs(given["model_args"])
+    model_args = pairs(given["model_args"])
     if given["gguf"]:
         if given["model"]:
             raise click.UsageError("--gguf is a model already; leave --model out")
@@ -187,7 +188,7 @@ def eval_command(**given: Any) -> None:
         domain=given["domain"],
         limit=given["limit"],
         prompts=given["prompts"],
-        options=_pairs(given["options"]),
+        options=pairs(given["options"]),
         structured=given["structured"],
         config={
             "reasoning_effort": given["effort"],
@@ -324,22 +325,6 @@ def _json(value: Any) -> str:
     import json
 
     return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
-
-
-def _pairs(given: Sequence[str]) -> dict[str, Any]:
-    """NAME=VALUE options as a dict; a value that is JSON is read as such."""
-    import json
-
-    pairs: dict[str, Any] = {}
-    for item in given:
-        name, equals, value = item.partition("=")
-        if not equals or not name:
-            raise click.UsageError(f"{item!r} is not NAME=VALUE")
-        try:
-            pairs[name] = json.loads(value)
-        except ValueError:
-            pairs[name] = value
-    return pairs
 
 
 if __name__ == "__main__":

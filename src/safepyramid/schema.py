@@ -182,7 +182,8 @@ class Reply:
     reasoning: str = ""
     """A thinking block that the provider keeps apart."""
     stop_reason: str = "stop"
-    """As Inspect names it: stop, max_tokens, model_length, content_filter, tool_calls, unknown."""
+    """As Inspect names it: stop, max_tokens, model_length, content_filter, tool_calls, unknown.
+    From a result file also the server's own word, where Inspect has none for it."""
     logprobs: tuple[Mapping[str, float], ...] = ()
     """Per generated token: its alternatives and their natural-log probabilities."""
     output_tokens: int | None = None
@@ -191,6 +192,8 @@ class Reply:
     """The thinking part of `output_tokens`; None where the provider does not say."""
     error: str = ""
     """A provider's error text that came in place of an answer."""
+    refused: bool = False
+    """The provider marked the text as a refusal."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from safepyramid.analysis.estimates import LEVELS, estimates, labels, to_frame
 from safepyramid.analysis.published import SECTION, describe, facts, result_rows, table_of
 from safepyramid.analysis.runs import Run, Runs
 from safepyramid.metrics.stats import holm, paired_difference
-from safepyramid.metrics.summary import GROUPS, POOLED, case_scores
+from safepyramid.metrics.summary import GROUPS, POOLED
 
 Factor = Literal["effort", "harness"]
 
@@ -99,12 +99,7 @@ def _changes(first: Run, run: Run, level: str, seed: int, draws: int) -> dict[st
     row: dict[str, Any] = {}
     for metric in METRICS:
         before, after = (
-            {
-                i: s
-                for i, s in case_scores(r.records, metric.removeprefix("rmr@")).items()
-                if i in ids
-            }
-            for r in (first, run)
+            {i: s for i, s in r.scores(metric).items() if i in ids} for r in (first, run)
         )
         found = paired_difference(after, before, seed=seed, draws=draws)
         row[f"{metric}_change"] = found.value if found else None

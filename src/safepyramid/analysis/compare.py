@@ -14,7 +14,7 @@ from safepyramid.errors import DataError
 from safepyramid.metrics.agreement import agreement
 from safepyramid.metrics.rulesets import mean_match
 from safepyramid.metrics.stats import Difference, cases_needed, holm, paired_difference
-from safepyramid.metrics.summary import GROUPS, POOLED, case_scores, summarize
+from safepyramid.metrics.summary import GROUPS, POOLED, summarize
 from safepyramid.schema import Case, State
 
 METRICS = ("rmr", "rmr@1.0", "rdr", "rmr_lower_bound")
@@ -112,7 +112,7 @@ def differences(
     """
     rows: list[dict[str, Any]] = []
     for metric in METRICS:
-        both = [case_scores(run.records, metric.removeprefix("rmr@")) for run in (first, second)]
+        both = [run.scores(metric) for run in (first, second)]
         for level in GROUPS:
             ids = {case.id for case in common if level in (case.level, POOLED)}
             a, b = ({i: s for i, s in scores.items() if i in ids} for scores in both)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from safepyramid.analysis.runs import Run
 from safepyramid.metrics.stats import bootstrap_each, rank_intervals
-from safepyramid.metrics.summary import GROUPS, POOLED, CaseScore, case_scores, ratio
+from safepyramid.metrics.summary import GROUPS, POOLED, CaseScore, ratio
 
 RUNS = "runs"
 """The section of a table's rows that are runs."""
@@ -50,7 +50,7 @@ def best_first(values: Sequence[float | None], *, higher_is_better: bool) -> lis
 
 def ordered(runs: Sequence[Run]) -> list[Run]:
     """By the pooled lower bound of RMR, best first; ties in the given order."""
-    bounds = [ratio(*_sums(case_scores(run.records, "rmr_lower_bound").values())) for run in runs]
+    bounds = [ratio(*_sums(run.scores("rmr_lower_bound").values())) for run in runs]
     return [runs[i] for i in best_first(bounds, higher_is_better=True)]
 
 
@@ -89,7 +89,7 @@ def estimates(
         for metric in dict.fromkeys((*metrics, "rmr_lower_bound")):
             for part in parts.values():
                 part[run.name, metric] = []
-            for case_id, score in case_scores(run.records, metric.removeprefix("rmr@")).items():
+            for case_id, score in run.scores(metric).items():
                 for group in groups_of.get(case_id, ()):
                     parts[group][run.name, metric].append(score)
     found: dict[tuple[str, Any], dict[str, Any]] = {}
@@ -121,7 +121,7 @@ def _inside(run: Run, level: str | None, domain: str | None) -> list[str]:
 
 def places(members: Sequence[Run], seed: int, draws: int) -> dict[str, dict[str, int | None]]:
     """Run -> its rank by the pooled lower bound, and the ranks that resampling gives it."""
-    scores = {run.name: case_scores(run.records, "rmr_lower_bound") for run in members}
+    scores = {run.name: run.scores("rmr_lower_bound") for run in members}
     values = [ratio(*_sums(column.values())) for column in scores.values()]
     places = ranks(values, higher_is_better=True)
     spread = None

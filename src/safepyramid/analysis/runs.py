@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from safepyramid.metrics.summary import Record
+from safepyramid.metrics.summary import CaseScore, Record, case_scores
 from safepyramid.schema import Case, Level, Prediction, Protocol, RuleType
 
 if TYPE_CHECKING:
@@ -93,6 +93,9 @@ class Run:
     usage: Sequence[Usage] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Case id -> seconds from its start to its end, waiting included."""
+    _scores: dict[str, dict[str, CaseScore]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @property
     def block(self) -> tuple[str, str]:
@@ -138,6 +141,12 @@ class Run:
             )
             for case in self.cases
         ]
+
+    def scores(self, metric: str) -> dict[str, CaseScore]:
+        """What each case adds to a metric, which is named as in tables ("rmr@1.0"); see `case_scores`."""
+        if metric not in self._scores:
+            self._scores[metric] = case_scores(self.records, metric.removeprefix("rmr@"))
+        return self._scores[metric]
 
     @cached_property
     def by_id(self) -> dict[str, Case]:
