@@ -16,7 +16,8 @@ from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 
-from safepyramid.batch import BatchRun, open_batch, write_batch
+from safepyramid.batch import BatchRun, open_batch
+from safepyramid.batch_files import write_batch
 from safepyramid.batch_results import read_batch
 from safepyramid.dataset import load_benchmark, write_benchmark
 from safepyramid.solvers import rule_questions

@@ -78,7 +78,8 @@ def answer_from_reply(reply: Reply, rules: Collection[int]) -> Answer:
         rules: The rule numbers that the policy has.
 
     Returns:
-        Any state but missing. A reply with an error or that a filter stopped is never answered;
+        Any state but missing. One that the provider marked as a refusal is refused unless an
+        answer can be read. A reply with an error or that a filter stopped is never answered;
         one that a length limit or an unknown stop reason ended is answered only if its text as
         a whole is one JSON answer. Never raises.
     """
@@ -112,6 +113,14 @@ _FILTER_ERROR = re.compile(
 
 
 def _read_reply(reply: Reply, kind: Kind[T]) -> _Outcome[T]:
+    outcome = _unmarked(reply, kind)
+    if reply.refused and outcome.state in (State.UNPARSED, State.TRUNCATED):
+        return _Outcome(State.REFUSED, note="marked as a refusal by the provider")
+    return outcome
+
+
+def _unmarked(reply: Reply, kind: Kind[T]) -> _Outcome[T]:
+    """What a reply says, whatever the provider says of it."""
     stop = reply.stop_reason
     if stop == "content_filter":
         return _Outcome(State.BLOCKED, note=reply.error or "stopped by the provider's filter")

@@ -1,30 +1,27 @@
 """Runs without a live connection: requests are written to files, results read back from files.
 
 The request files are in OpenAI's batch form, which batch services and vLLM's `run-batch` take as
-they are and Ray Data reads as rows. Beside them lies a run file that says which data, guard and
-settings they were made with; `batch_results.py` reads results against it. Requests are rendered
-one at a time: memory does not grow with their number.
+they are and Ray Data reads as rows. `batch_files.py` writes them, with a run file that says which
+data, guard and settings they were made with; `batch_results.py` reads results against it. Requests
+are rendered one at a time: memory does not grow with their number.
 """
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 from safepyramid.check import require_clean
 from safepyramid.dataset import data_hash, load_benchmark
-from safepyramid.errors import DataError, RunError
+from safepyramid.errors import RunError
 from safepyramid.guards import check_protocol, load_guard
 from safepyramid.guards.base import Guard, Prompt, RuleQuestion
 from safepyramid.prompts.render import prompts_hash
+from safepyramid.providers.routes import DEFAULT_MAX_TOKENS
 from safepyramid.schema import Case, Protocol
 
 Questions = Callable[[Case], Sequence[RuleQuestion]]
 """How a case is taken apart into the judgments of the per-rule protocol."""
-
-RUN_SUFFIX = ".run.json"
 
 _BODY_NAMES = {
     **{name: name for name in ("temperature", "top_p", "seed", "frequency_penalty")},
@@ -33,6 +30,8 @@ _BODY_NAMES = {
     "reasoning_effort": "reasoning_effort",
 }
 """Generation setting -> its name in a request body."""
+MAX_DIGITS = 9
+"""No rule's number is longer."""
 _TRANSPORT = frozenset(
     ("max_retries", "timeout", "attempt_timeout", "max_connections", "adaptive_connections")
 )
@@ -101,24 +100,6 @@ def open_batch(run: BatchRun) -> Batch:
     return Batch(run, guard, cases, {**(adapter.config if adapter else {}), **own})
 
 
-def read_run(path: str | Path) -> BatchRun:
-    """Read a run file.
-
-    Raises:
-        DataError: It is missing or no run file.
-    """
-    try:
-        given = json.loads(Path(path).read_text(encoding="utf-8"))
-        return BatchRun(
-            **{each.name: given[each.name] for each in fields(BatchRun) if each.name in given}
-        )
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"{path} is no run file ({type(error).__name__}): give the file *{RUN_SUFFIX} that "
-            "`batch write` made"
-        ) from error
-
-
 def custom_id(case_id: str, rule: int | None = None) -> str:
     """The id of a request: the case's id, and `_r7` for a judgment on Rule 7.
 
@@ -132,15 +113,17 @@ def split_id(name: str, protocol: Protocol) -> tuple[str, int | None]:
     """The case and rule of a request's id.
 
     Returns:
-        The rule is None under the per-policy protocol, and where the id names none.
+        The rule is None under the per-policy protocol, and where the id is not one that
+        `custom_id` makes for a rule.
 
     >>> split_id("crit-001-l1_r7", "per_rule")
     ('crit-001-l1', 7)
     """
     case_id, mark, digits = name.rpartition("_r")
-    if protocol == "per_policy" or not mark or not digits.isdecimal():
+    if protocol == "per_policy" or not mark or not digits.isdecimal() or len(digits) > MAX_DIGITS:
         return name, None
-    return case_id, int(digits)
+    rule = int(digits)
+    return (case_id, rule) if custom_id(case_id, rule) == name else (name, None)
 
 
 def requests(
@@ -161,6 +144,24 @@ def requests(
                 "url": "/v1/completions" if prompt.raw else "/v1/chat/completions",
                 "body": {"model": batch.run.model, **_asked(prompt), **_settings(batch, prompt)},
             }
+
+
+def request_ids(batch: Batch, questions: Questions) -> Iterator[str]:
+    """The ids of all requests of a run, in order; nothing is rendered."""
+    for case in batch.cases:
+        if batch.run.protocol == "per_policy":
+            yield custom_id(case.id)
+        else:
+            for question in questions(case):
+                yield custom_id(case.id, question.target.number)
+
+
+def output_limit(batch: Batch, questions: Questions) -> int | None:
+    """The output limit that the run's requests name; None where they name none."""
+    request = next(requests(batch, questions), None)
+    body = {} if request is None else request["body"]
+    limit = body.get("max_tokens", body.get("max_completion_tokens"))
+    return limit if isinstance(limit, int) else None
 
 
 def _prompts(batch: Batch, questions: Questions) -> Iterator[tuple[str, Prompt]]:
@@ -202,76 +203,8 @@ def _settings(batch: Batch, prompt: Prompt) -> dict[str, Any]:
     settings = {_BODY_NAMES[name]: value for name, value in given.items()}
     if prompt.raw and settings.pop("logprobs", False):
         settings["logprobs"] = settings.pop("top_logprobs", 1)
+    if prompt.raw:
+        return {"max_tokens": DEFAULT_MAX_TOKENS, **extra, **settings}
     if "max_tokens" in settings and _NEWER_LIMIT.match(batch.run.model):
         settings["max_completion_tokens"] = settings.pop("max_tokens")
     return {**extra, **settings}
-
-
-def write_batch(
-    path: str | Path,
-    batch: Batch,
-    questions: Questions,
-    *,
-    max_requests: int | None = None,
-    max_bytes: int | None = None,
-    done: Collection[str] = (),
-) -> tuple[int, list[Path]]:
-    """Write the request files of a run, and the run file beside them.
-
-    Args:
-        path: The request file. With a limit: `requests.jsonl` becomes `requests-001.jsonl` and on.
-        batch: The run.
-        questions: As for `plan_run`.
-        max_requests: Most requests in a file.
-        max_bytes: Largest size of a file.
-        done: Ids that are left out, because they have a result.
-
-    Returns:
-        How many requests there are, and the request files. A file appears when it is whole.
-    """
-    path = Path(path)
-    split = max_requests is not None or max_bytes is not None
-    written: list[Path] = []
-    total = count = size = 0
-    file = None
-    try:
-        for request in requests(batch, questions, done):
-            line = json.dumps(request).encode("ascii") + b"\n"
-            full = count == max_requests or (max_bytes is not None and size + len(line) > max_bytes)
-            if file is not None and full:
-                _finish(file, written[-1])
-                file = None
-            if file is None:
-                number = f"-{len(written) + 1:03d}" if split else ""
-                written.append(path.with_name(f"{path.stem}{number}{path.suffix}"))
-                file, count, size = _part(written[-1]).open("wb"), 0, 0
-            file.write(line)
-            total, count, size = total + 1, count + 1, size + len(line)
-        if file is not None:
-            _finish(file, written[-1])
-            file = None
-        _write_run(path, batch)
-    except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror}; choose another place") from error
-    finally:
-        if file is not None:
-            file.close()
-            _part(written[-1]).unlink(missing_ok=True)
-    return total, written
-
-
-def _part(path: Path) -> Path:
-    return path.with_name(f".{path.name}.part")
-
-
-def _finish(file: Any, path: Path) -> None:
-    file.close()
-    _part(path).replace(path)
-
-
-def _write_run(path: Path, batch: Batch) -> None:
-    run = asdict(batch.run)
-    run |= {"data_hash": data_hash(batch.cases), "prompts_hash": prompts_hash(batch.guard.prompts)}
-    path.with_name(path.name + RUN_SUFFIX).write_text(
-        json.dumps(run, indent=2) + "\n", encoding="utf-8", newline="\n"
-    )

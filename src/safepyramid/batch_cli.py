@@ -1,9 +1,11 @@
 """`safepyramid batch`: requests to files, results from files."""
 
+import math
 from typing import Any
 
 import click
 
+from safepyramid.options import pairs
 from safepyramid.schema import PROTOCOLS
 
 
@@ -67,31 +69,42 @@ def batch() -> None:
     type=click.Path(exists=True),
     help="Result file: what it answers is not asked again; repeatable.",
 )
+@click.option(
+    "--force", is_flag=True, help="Replace the request files of an earlier run under this name."
+)
 def write(**given: Any) -> None:
     """Write a run's requests as JSON lines in OpenAI's batch form."""
-    from safepyramid.batch import RUN_SUFFIX, BatchRun, open_batch, write_batch
+    from safepyramid.batch import BatchRun, open_batch
+    from safepyramid.batch_files import RUN_SUFFIX, write_batch
     from safepyramid.batch_results import answered_ids
-    from safepyramid.cli import _pairs
     from safepyramid.guards.base import rule_questions
 
     config = {name: given[name] for name in ("temperature", "max_tokens", "seed")}
     run = BatchRun(
         **{name: given[name] for name in ("model", "protocol", "guard", "prompts", "dataset")},
         **{name: given[name] for name in ("level", "domain", "limit", "structured")},
-        options=_pairs(given["options"]),
+        options=pairs(given["options"]),
         config={**config, "reasoning_effort": given["effort"]},
     )
     size = given["max_mb"]
+    if size is not None and not math.isfinite(size):
+        raise click.UsageError(f"--max-mb {size} is no size: give a number above 0")
+    done = answered_ids(given["without"])
     count, files = write_batch(
         given["output"],
         open_batch(run),
         rule_questions,
         max_requests=given["max_requests"],
         max_bytes=None if size is None else int(size * 1_000_000),
-        done=answered_ids(given["without"]),
+        done=done,
+        force=given["force"],
     )
     click.echo(f"{count:,} requests in {', '.join(map(str, files)) or 'no file'}")
-    click.echo(f"read the results with: batch read {given['output']}{RUN_SUFFIX} RESULTS…")
+    if given["without"]:
+        click.echo(f"{len(done):,} left out: they have a result")
+    click.echo(
+        f"read the results with: safepyramid batch read {given['output']}{RUN_SUFFIX} RESULTS…"
+    )
 
 
 @batch.command()
@@ -101,22 +114,24 @@ def write(**given: Any) -> None:
     "-o",
     "--output",
     type=click.Path(),
-    default="results.jsonl",
-    show_default=True,
-    help="Result lines to write.",
+    show_default="requests.predictions.jsonl beside requests.jsonl.run.json",
+    help="Predictions to write.",
 )
-def read(run: str, results: tuple[str, ...], output: str) -> None:
-    """Read result files into result lines, which `safepyramid score` takes.
+def read(run: str, results: tuple[str, ...], output: str | None) -> None:
+    """Read result files into predictions, which `safepyramid score` takes.
 
     RUN is the file *.run.json that `batch write` made. RESULTS may be partial, in any order.
     """
-    from safepyramid.batch import open_batch, read_run
+    from safepyramid.batch import open_batch
+    from safepyramid.batch_files import predictions_path, read_run, require_other_file
     from safepyramid.batch_results import count_states, read_batch, write_predictions
     from safepyramid.guards.base import rule_questions
 
     opened = open_batch(read_run(run))
+    target = predictions_path(run) if output is None else output
+    require_other_file(target, run, results)
     predictions, notes = read_batch(opened, rule_questions, results)
-    write_predictions(output, opened, predictions)
+    write_predictions(target, opened, predictions)
     for note in notes:
         click.echo(f"note: {note}", err=True)
-    click.echo(f"{len(predictions):,} cases in {output}: {count_states(predictions)}")
+    click.echo(f"{len(predictions):,} cases in {target}: {count_states(predictions)}")

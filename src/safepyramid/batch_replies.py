@@ -8,7 +8,9 @@ Three forms are known:
 """
 
 import json
-from collections.abc import Iterator, Mapping
+import math
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,18 @@ from safepyramid.schema import Reply
 _STOPS = {
     "stop": "stop",
     "eos": "stop",
+    "eos_token": "stop",
+    "stop_sequence": "stop",
+    "end_turn": "stop",
     "length": "max_tokens",
+    "max_tokens": "max_tokens",
+    "model_length": "model_length",
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
     "content_filter": "content_filter",
 }
-"""A server's finish reason -> Inspect's name for it."""
+"""A server's finish reason -> Inspect's name for it. Any other is kept as it is: a reply that was
+aborted has not ended by itself."""
 _REASONING = ("reasoning_content", "reasoning")
 """Where servers put thinking that they keep apart."""
 
@@ -34,10 +42,11 @@ def read_replies(
 ) -> Iterator[tuple[str, Reply]]:
     """The replies of a result file, each with the id of its request, one line at a time.
 
-    A last line that was cut, as a kill leaves it, is left out and named in `notes`.
+    A last line that was cut, as a kill leaves it, is left out and named in `notes`: it starts as
+    an object, has no line end and is no complete JSON.
 
     Args:
-        path: JSON lines.
+        path: JSON lines; a line may also be a list of results.
         notes: Receives what the reader should know.
         max_tokens: The output limit of the requests. Rows of Ray Data do not say why a reply
             ended; one of this length was cut.
@@ -47,41 +56,27 @@ def read_replies(
     """
     try:
         with Path(path).open("rb") as file:
-            for number, line, is_last in _numbered(file):
-                if not line.strip():
+            for number, raw in enumerate(file, 1):
+                line = (raw.removeprefix(BOM_UTF8) if number == 1 else raw).strip()
+                if not line:
                     continue
                 where = f"{path} line {number}"
-                value = _decoded(line)
-                if value is None and is_last:
+                try:
+                    value = json.loads(line.decode("utf-8"))
+                except (ValueError, RecursionError) as error:
+                    if raw.endswith(b"\n") or not line.startswith(b"{"):
+                        raise DataError(f"{where} is no JSON object: {_shown(line)}") from error
                     notes.append(f"{where}: the last line is cut and was left out")
-                elif value is None:
-                    raise DataError(f"{where} is no JSON object: {_shown(line)}")
-                else:
-                    yield _name(value, where), to_reply(value, max_tokens)
+                    return
+                for each in value if isinstance(value, list) else [value]:
+                    yield _name(each, where), to_reply(each, max_tokens)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); give a result file") from error
 
 
-def _numbered(file: Any) -> Iterator[tuple[int, bytes, bool]]:
-    """Lines with their number and whether they are the last."""
-    number, before = 0, b""
-    for number, line in enumerate(file, 1):
-        if number > 1:
-            yield number - 1, before, False
-        before = line
-    if number:
-        yield number, before, True
-
-
-def _decoded(line: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(line.decode("utf-8"))
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _name(line: Mapping[str, Any], where: str) -> str:
+def _name(line: Any, where: str) -> str:
+    if not isinstance(line, Mapping):
+        raise DataError(f"{where} is no JSON object: {json.dumps(line)[:60]!r}")
     name = line.get("custom_id")
     if not isinstance(name, str) or not ({"response", "error"} & line.keys() or _is_row(line)):
         raise DataError(
@@ -130,26 +125,42 @@ def _failed(error: Any) -> Reply:
 def _from_body(body: Mapping[str, Any]) -> Reply:
     choice = body["choices"][0]
     message = choice.get("message")
-    text = choice.get("text") or ""
-    reasoning = ""
+    text = _text(choice.get("text"))
+    reasoning = refusal = ""
     if isinstance(message, Mapping):
-        text = _text(message.get("refusal") or message.get("content"))
+        refusal = _text(message.get("refusal"))
+        text = refusal or _text(message.get("content"))
         reasoning = next((str(message[key]) for key in _REASONING if message.get(key)), "")
-    usage = body.get("usage") or {}
+    usage = _mapping(body.get("usage"))
     return Reply(
         text=text,
         reasoning=reasoning,
-        stop_reason=_STOPS.get(choice.get("finish_reason"), "unknown"),
-        logprobs=_logprobs(choice.get("logprobs")),
+        stop_reason=_stop(choice.get("finish_reason")),
+        logprobs=_optional(_logprobs, choice.get("logprobs")),
         output_tokens=_count(usage.get("completion_tokens")),
         reasoning_tokens=_count(
-            (usage.get("completion_tokens_details") or {}).get("reasoning_tokens")
+            _mapping(usage.get("completion_tokens_details")).get("reasoning_tokens")
         ),
+        refused=bool(refusal),
     )
 
 
+def _stop(reason: Any) -> str:
+    """A finish reason; null, which says nothing, and NaN, which Pandas makes of it, are unknown."""
+    if reason is None or reason == "" or (isinstance(reason, float) and math.isnan(reason)):
+        return "unknown"
+    return _STOPS.get(reason, reason) if isinstance(reason, str) else str(reason)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
 def _count(value: Any) -> int | None:
-    return None if value is None else int(value)
+    """A count of tokens; None for what is no count. Tables turn whole numbers into floats."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if math.isfinite(value) and value >= 0 else None
 
 
 def _text(content: Any) -> str:
@@ -161,10 +172,16 @@ def _text(content: Any) -> str:
 Logprobs = tuple[Mapping[str, float], ...]
 
 
-def _logprobs(given: Any) -> Logprobs:
-    """Log-probabilities in the form of chat replies, or of completions."""
-    if not isinstance(given, Mapping):
+def _optional(read: Callable[[Any], Logprobs], given: Any) -> Logprobs:
+    """Log-probabilities, none where they are in no known form: the answer stands without them."""
+    try:
+        return read(given) if given else ()
+    except (AttributeError, KeyError, TypeError, IndexError, ValueError):
         return ()
+
+
+def _logprobs(given: Mapping[str, Any]) -> Logprobs:
+    """Log-probabilities in the form of chat replies, or of completions."""
     if given.get("content"):
         return tuple(
             {top["token"]: float(top["logprob"]) for top in token.get("top_logprobs") or []}
@@ -181,16 +198,21 @@ def _logprobs(given: Any) -> Logprobs:
 
 
 def _from_row(row: Mapping[str, Any], max_tokens: int | None) -> Reply:
-    if row.get("__inference_error__"):
-        return _failed(row["__inference_error__"])
+    error = row.get("__inference_error__")
+    if error and not isinstance(error, float):  # NaN, as tables write null
+        return _failed(error)
     count = _count(row.get("num_generated_tokens"))
-    stop = _STOPS.get(str(row.get("finish_reason")), "unknown")
+    stop = _stop(row.get("finish_reason"))
     if stop == "unknown" and max_tokens is not None and count is not None and count >= max_tokens:
         stop = "max_tokens"
-    logprobs = tuple(
-        {str(each["decoded_token"]): float(each["logprob"]) for each in token.values() if each}
-        for token in row.get("logprobs") or []
-    )
+    logprobs = _optional(_row_logprobs, row.get("logprobs"))
     return Reply(
         _text(row.get("generated_text")), stop_reason=stop, logprobs=logprobs, output_tokens=count
+    )
+
+
+def _row_logprobs(given: Sequence[Mapping[str, Any]]) -> Logprobs:
+    return tuple(
+        {str(each["decoded_token"]): float(each["logprob"]) for each in token.values() if each}
+        for token in given
     )

@@ -1,9 +1,10 @@
 """Results of a batch, read back into the predictions that a live run would give."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
-from safepyramid.batch import Batch, Questions, custom_id, split_id
+from safepyramid.batch import Batch, Questions, custom_id, output_limit, split_id
+from safepyramid.batch_files import some
 from safepyramid.batch_replies import read_replies
 from safepyramid.dataset import data_hash
 from safepyramid.errors import DataError
@@ -11,9 +12,6 @@ from safepyramid.guards.base import RuleQuestion
 from safepyramid.prompts.render import prompts_hash
 from safepyramid.results import aggregate, write_judgments, write_results
 from safepyramid.schema import Case, Judgment, Prediction, Reply, State, Verdict
-
-MAX_SHOWN = 3
-"""So many ids are named in a message; the others are counted."""
 
 
 def answered_ids(paths: Iterable[str | Path]) -> set[str]:
@@ -44,8 +42,9 @@ def read_batch(
         DataError: A file is broken, or has results that the run did not ask for.
     """
     reader = _Reader(batch, questions)
+    limit = output_limit(batch, questions)
     for path in paths:
-        for name, reply in read_replies(path, reader.notes, batch.config.get("max_tokens")):
+        for name, reply in read_replies(path, reader.notes, limit):
             reader.take(name, reply)
     reader.note_oddities()
     return [reader.prediction(case) for case in batch.cases], reader.notes
@@ -103,17 +102,17 @@ class _Reader:
         if self._unknown:
             raise DataError(
                 f"{len(self._unknown)} results that this run did not ask for: "
-                f"{_some(self._unknown)}; give the results of its own requests"
+                f"{some(self._unknown)}; give the results of its own requests"
             )
         if self._doubled:
-            self.notes.append(f"{len(self._doubled)} ids came twice: {_some(self._doubled)}")
+            self.notes.append(f"{len(self._doubled)} ids came twice: {some(self._doubled)}")
         if self.batch.run.protocol == "per_rule":
             names = [custom_id(c.id, rule) for c in self.batch.cases for rule in self.asked(c)]
         else:
             names = [custom_id(case.id) for case in self.batch.cases]
         missing = [name for name in names if name not in self._said]
         if missing:
-            self.notes.append(f"{len(missing)} of {len(names)} have no result: {_some(missing)}")
+            self.notes.append(f"{len(missing)} of {len(names)} have no result: {some(missing)}")
 
     def prediction(self, case: Case) -> Prediction:
         """What all results say about a case."""
@@ -138,11 +137,6 @@ class _Reader:
             note = f"{len(failed)} of {len(asked)} judgments failed, {failed[0]}"
             return Prediction(case.id, State.ERROR, note=note)
         return aggregate(case, judgments)
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else ""
-    return ", ".join(names[:MAX_SHOWN]) + more
 
 
 def write_predictions(path: str | Path, batch: Batch, predictions: Iterable[Prediction]) -> None:

@@ -311,8 +311,14 @@ def guards() -> None:
 
     from safepyramid.guards.page import COLUMNS, guards_table
 
-    table = Table(*COLUMNS, box=None, pad_edge=False)
-    for row in guards_table():
+    name, *middle, last = COLUMNS
+    rows = guards_table()
+    table = Table(box=None, pad_edge=False)
+    table.add_column(name, no_wrap=True, min_width=max(len(row[0]) for row in rows))
+    for title in middle:
+        table.add_column(title, overflow="fold")
+    table.add_column(last, overflow="fold", ratio=1)
+    for row in rows:
         table.add_row(*row)
     Console().print(table, markup=False)
 

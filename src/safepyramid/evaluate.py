@@ -9,7 +9,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,7 +27,8 @@ from safepyramid.dataset import data_hash, load_benchmark
 from safepyramid.errors import RunError
 from safepyramid.guards import BASELINES, check_protocol, load_guard
 from safepyramid.guards.base import Guard, rule_questions
-from safepyramid.plan import plan_run, price_of, render_plan, require_price
+from safepyramid.plan import OPERATIONAL, plan_run, render_plan, require_price
+from safepyramid.prices import price_of
 from safepyramid.progress import shown
 from safepyramid.prompts.render import prompts_hash
 from safepyramid.providers.routes import require_route
@@ -40,11 +40,7 @@ from safepyramid.solvers import Budget, set_budget
 from safepyramid.tasks import TASK_VERSION
 from safepyramid.trial import trial
 
-SETTINGS = frozenset(GenerateConfig.model_fields) - {
-    # how hard to knock, not what is asked
-    *("max_retries", "timeout", "attempt_timeout", "stream_idle_timeout", "max_connections"),
-    *("adaptive_connections", "batch", "cache", "cache_prompt", "max_tool_output"),
-}
+SETTINGS = frozenset(GenerateConfig.model_fields) - OPERATIONAL
 """Generation settings that change what is measured: a run is never resumed under others."""
 
 
@@ -296,8 +292,8 @@ def _pricer(model: str) -> Callable[[ModelUsage], float]:
     def price(usage: ModelUsage) -> float:
         cached = usage.input_tokens_cache_read or 0
         written = usage.input_tokens_cache_write or 0
-        total = price_of(model, usage.input_tokens + cached + written, usage.output_tokens, cached)
-        return float(total or Decimal(0))
+        sent = usage.input_tokens + cached + written
+        return price_of(model, sent, usage.output_tokens, cached, written) or 0.0
 
     return price
 

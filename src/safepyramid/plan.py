@@ -2,15 +2,25 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
 from safepyramid.errors import RunError
 from safepyramid.guards.base import Guard, Prompt, RuleQuestion
+from safepyramid.prices import price_of
 from safepyramid.schema import Case, Protocol
 from safepyramid.tokens import estimate_tokens
 
 ANSWER_TOKENS = {"per_policy": (150, 6000), "per_rule": (40, 1500)}
 """Least and most output tokens of a usual call: a terse answer, and one with long thinking."""
+
+
+OPERATIONAL = frozenset(
+    {
+        *("max_retries", "timeout", "attempt_timeout", "stream_idle_timeout", "max_connections"),
+        *("adaptive_connections", "batch", "cache", "cache_prompt", "max_tool_output"),
+    }
+)
+"""Generation settings that say how calls are made, not what is asked: runs that differ in these
+alone measure the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,27 +84,6 @@ def _parts(prompt: Prompt) -> list[str]:
     ]
 
 
-def price_of(model: str, input_tokens: int, output_tokens: int, cached: int = 0) -> Decimal | None:
-    """The list price of tokens in US dollars, or None where the model's price is not known.
-
-    Args:
-        model: As Inspect names it, `provider/model`.
-        input_tokens: All prompt tokens, cached ones included.
-        output_tokens: All generated tokens, thinking included.
-        cached: The part of `input_tokens` that is billed as read from a cache.
-    """
-    from genai_prices import Usage, calc_price
-
-    provider, _, name = model.partition("/")
-    usage = Usage(
-        input_tokens=input_tokens, output_tokens=output_tokens, cache_read_tokens=cached or None
-    )
-    try:
-        return calc_price(usage, model_ref=name, provider_id=provider).total_price
-    except (LookupError, ValueError):
-        return None
-
-
 def require_price(model: str) -> None:
     """Raise a RunError if the model's price is not known, which a cost limit needs."""
     if price_of(model, 1000, 1000) is None:
@@ -119,8 +108,8 @@ def render_plan(plan: Plan, model: str | None) -> str:
     if model is None or not plan.calls:
         lines.append("price           nothing: no model is called")
         return "\n".join(lines)
-    cheap = price_of(model, plan.input_tokens, low, plan.shared_tokens)
-    dear = price_of(model, plan.input_tokens, high)
+    cheap = price_of(model, plan.input_tokens, low, plan.shared_tokens, calls=plan.calls)
+    dear = price_of(model, plan.input_tokens, high, calls=plan.calls)
     if cheap is None or dear is None:
         lines.append(f"price           unknown: no list price for {model}")
     else:

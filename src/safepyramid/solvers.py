@@ -16,10 +16,11 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from safepyramid.case_rows import read_cases
 from safepyramid.errors import RunError
 from safepyramid.guards import load_guard
-from safepyramid.guards.base import Guard, RuleQuestion, rule_questions
+from safepyramid.guards.base import Guard, RuleQuestion, predicted_rules, rule_questions
 from safepyramid.providers.calls import call_settings, chat_messages, reply_of
 from safepyramid.providers.routes import require_route
 from safepyramid.schema import Case, Reply
+from safepyramid.secrets import make_scrub
 
 REPLIES = "replies"
 """Store key of the per-rule protocol: rule number (as text) -> reply."""
@@ -98,8 +99,10 @@ async def ask_each(guard: Guard, questions: list[RuleQuestion]) -> dict[int, Rep
     """Ask one question, then all others at once.
 
     The first call leaves the shared beginning in the provider's cache, where the others find it.
-    A call that fails is a reply with its error, never a gap.
+    A call that fails is a reply with its error, never a gap. No question, no reply.
     """
+    if not questions:
+        return {}
     assert guard.per_rule is not None
     render, model, replies = guard.per_rule.render, get_model(), dict[int, Reply]()
 
@@ -111,7 +114,9 @@ async def ask_each(guard: Guard, questions: list[RuleQuestion]) -> dict[int, Rep
             settings = GenerateConfig(**call_settings(prompt, model.config.extra_body))
             output = await model.generate(chat_messages(prompt, str(model)), config=settings)
         except Exception as error:
-            replies[question.target.number] = Reply("", error=f"{type(error).__name__}: {error}")
+            replies[question.target.number] = Reply(
+                "", error=make_scrub()(f"{type(error).__name__}: {error}")
+            )
         else:
             spend(output)
             replies[question.target.number] = reply_of(output)
@@ -131,8 +136,7 @@ def case_of(state: TaskState) -> Case:
 
 def predicted(state: TaskState, guard: Guard, case: Case) -> TaskState:
     """Keep what a guard without a model says."""
-    assert guard.predict is not None
-    rules = sorted(set(guard.predict(case)))
+    rules = predicted_rules(guard, case)
     state.store.set(PREDICTED, rules)
     state.output = ModelOutput.from_content(guard.name, f"violated rules: {rules}")
     return state

@@ -4,8 +4,6 @@ The call is made with the longest prompt of the run, so that it also shows wheth
 fit. Imports Inspect.
 """
 
-import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,17 +17,13 @@ from safepyramid.providers.calls import call_settings, chat_messages, reply_of
 from safepyramid.providers.routes import is_too_long, require_route
 from safepyramid.providers.templates import Tokenized, tokenize
 from safepyramid.schema import Answer, Case, Protocol, Reply, State, Verdict
+from safepyramid.secrets import scrubbed
 from safepyramid.solvers import spend
 from safepyramid.tokens import estimate_tokens
 
 SHOWN = 200
 """So many characters of an unreadable reply are shown."""
 _RETRIES = 2
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
-_SECRET = re.compile(
-    r"\b(?:sk|pk|rk|hf|gsk|xai|ghp|key)[-_][A-Za-z0-9_-]{8,}|\bAIza[A-Za-z0-9_-]{20,}"
-    r"|(?<=Bearer )[A-Za-z0-9._~+/-]{8,}",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +75,9 @@ async def trial(
     if reply.stop_reason == "model_length" and shortest.name != longest.name:
         asked, reply = shortest, await _ask(model, shortest.prompt, settings)
     if reply.stop_reason == "model_length":
-        raise RunError(f"{asked.name} does not fit the context of {model}: {scrubbed(reply.text)}")
+        raise RunError(
+            f"{asked.name} does not fit the context of {model}: {scrubbed(reply.text, SHOWN)}"
+        )
     return [*notes, *_answer_notes(model, asked, reply), *_reasoning_notes(settings, reply)]
 
 
@@ -148,21 +144,12 @@ _ADVICE = {
 
 def _reason(error: BaseException) -> str:
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
-    told = scrubbed(f"{type(error).__name__}: {error}")
+    told = scrubbed(f"{type(error).__name__}: {error}", SHOWN)
     if isinstance(status, int) and status in _ADVICE:
         return f"{_ADVICE[status]} ({told})"
     if status is None and "onnect" in told:
         return f"nothing answers; is the server up, and --model-base-url right? ({told})"
     return f"the trial call failed ({told})"
-
-
-def scrubbed(text: str, length: int = SHOWN) -> str:
-    """The beginning of a text as one line, without anything that is or looks like a key."""
-    for name, value in os.environ.items():
-        if _SECRET_NAME.search(name) and len(value) >= 8:
-            text = text.replace(value, "***")
-    text = " ".join(_SECRET.sub("***", text).split())
-    return text if len(text) <= length else f"{text[:length]}…"
 
 
 async def _size_notes(
@@ -216,7 +203,7 @@ async def _counted(model: Model, asked: _Asked) -> str:
 def _answer_notes(model: Model, asked: _Asked, reply: Reply) -> list[str]:
     read = asked.read(reply)
     if read.state is State.ERROR:
-        raise RunError(f"{model}: the trial call failed ({scrubbed(read.note)})")
+        raise RunError(f"{model}: the trial call failed ({scrubbed(read.note, SHOWN)})")
     if read.state is State.UNPARSED and not reply.text.strip() and not reply.reasoning.strip():
         raise RunError(
             f"{model} answers {asked.name} with nothing; check the model, its template and "
@@ -224,7 +211,7 @@ def _answer_notes(model: Model, asked: _Asked, reply: Reply) -> list[str]:
         )
     if read.state is State.ANSWERED:
         return [f"{asked.name}: {read.note}"] if read.note else []
-    came = scrubbed(reply.text or reply.reasoning)
+    came = scrubbed(reply.text or reply.reasoning, SHOWN)
     return [
         f"{asked.name} ended {read.state} ({read.note or 'no reason given'}); what came: {came!r}"
     ]

@@ -133,7 +133,7 @@ def test_no_conversation_adds_a_marker(way, texts):
 
     def structure(case):
         text = as_text(rendered(way, case))
-        return re.sub(r"(?<=conversation-)\w{8}", "", " ".join(markers.findall(text)))
+        return re.sub(r"(?<=conversation-)\w{16}", "", " ".join(markers.findall(text)))
 
     assert structure(case_of(tuple(f"x{text}" for text in texts))) == structure(case_of())
 

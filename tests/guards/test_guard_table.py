@@ -7,13 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hand_made import case_of, question_of
 
 from safepyramid.answers import answer_from_reply
+from safepyramid.cli import main
 from safepyramid.dataset import load_benchmark
 from safepyramid.errors import GuardError
 from safepyramid.guards import BASELINES, GUARDS, check_protocol, load_guard
-from safepyramid.guards.base import Guard
+from safepyramid.guards.base import Guard, predicted_rules
 from safepyramid.guards.page import (
     COLUMNS,
     guards_table,
@@ -90,6 +92,7 @@ def test_importing_the_table_imports_no_family_and_nothing_heavy():
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(json.loads(out.stdout.replace("'", '"')))
     ours = {"safepyramid.errors", "safepyramid.schema", "safepyramid.guards"}
+    ours |= {f"safepyramid.{name}" for name in ("policy", "policy_lint", "policy_text")}
     assert loaded <= ours | {"safepyramid.guards.base", "safepyramid.guards.table"}
 
 
@@ -204,6 +207,16 @@ def test_a_file_may_hold_a_class_or_a_function_that_makes_a_guard(kind, options,
         ("Yours = 3\n", None, {}, "has no guard 'Mine'"),
         ("import nothing_of_this_name\n", None, {}, "cannot be loaded: No module named"),
         ("def Mine(:\n", None, {}, "cannot be loaded: invalid syntax"),
+        ("1 / 0\n", None, {}, "cannot be loaded: ZeroDivisionError: division by zero"),
+        ("raise SystemExit(3)\n", None, {}, "cannot be loaded: SystemExit: 3"),
+        ("raise ValueError('a\\nb')\n", None, {}, "cannot be loaded: ValueError: a b"),
+        (
+            "def Mine(a, b):\n    return []\n",
+            None,
+            {},
+            "cannot be made: TypeError: Mine() missing 2",
+        ),
+        ("def Mine():\n    raise KeyError('x')\n", None, {}, "cannot be made: KeyError: 'x'"),
     ],
 )
 def test_a_file_that_holds_no_guard_is_one_line(text, prompts, options, message, tmp_path):
@@ -216,6 +229,40 @@ def test_a_file_that_holds_no_guard_is_one_line(text, prompts, options, message,
 def test_a_file_that_is_not_there_is_named():
     with pytest.raises(GuardError, match=r"no guard file 'nowhere/g\.py'"):
         load_guard("nowhere/g.py:Mine")
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        (None, "returned None; return the numbers of the violated rules as integers"),
+        (3, "returned a int;"),
+        ("3", "returned a str;"),
+        ({3: False}, "returned a dict;"),
+        ([3, "4"], "a collection with '4';"),
+        ([True], "a collection with True;"),
+        ([3.0], "a collection with 3.0;"),
+    ],
+)
+def test_what_a_guard_function_must_return_is_told(returned, told):
+    with pytest.raises(GuardError, match=re.escape(told)) as raised:
+        predicted_rules(Guard("mine", predict=lambda case: returned), case_of())
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("returned", [[3, 1, 3], (1, 3), {1, 3}, frozenset({3, 1}), range(1, 4, 2)])
+def test_any_collection_of_integers_is_a_prediction(returned):
+    guard = Guard("mine", predict=lambda case: returned)
+    assert predicted_rules(guard, case_of()) == [1, 3]
+    assert predicted_rules(Guard("mine", predict=lambda case: []), case_of()) == []
+
+
+def test_names_are_whole_in_a_narrow_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    done = CliRunner().invoke(main, ["guards"])
+    assert done.exit_code == 0
+    firsts = [line.split(" ")[0] for line in done.output.split("\n")]
+    assert [first for first in firsts if first] == ["guard", *GUARDS]
+    assert "…" not in done.output
 
 
 # --- the page

@@ -19,8 +19,8 @@ from safepyramid.report.contents import (
     run_data,
 )
 from safepyramid.report.pairs import make_pairs
-from safepyramid.report.scrub import make_scrub
 from safepyramid.schema import Prediction, State
+from safepyramid.secrets import make_scrub
 
 
 @given(st.lists(st.text(max_size=200), max_size=20))

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safepyramid.report.scrub import REMOVED, make_last_check, make_scrub, scrub_all
+from safepyramid.report.scrub import make_last_check, scrub_all
+from safepyramid.secrets import REMOVED, make_scrub
 
 SCRUB = make_scrub({})
 

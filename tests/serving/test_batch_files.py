@@ -12,17 +12,8 @@ from hypothesis import strategies as st
 from small_cases import CASES, Evaluate
 from wires import RULE_ONE, raw_completion
 
-from safepyramid.batch import (
-    RUN_SUFFIX,
-    Batch,
-    BatchRun,
-    custom_id,
-    open_batch,
-    read_run,
-    requests,
-    split_id,
-    write_batch,
-)
+from safepyramid.batch import Batch, BatchRun, custom_id, open_batch, requests, split_id
+from safepyramid.batch_files import RUN_SUFFIX, read_run, write_batch
 from safepyramid.batch_replies import read_replies, to_reply
 from safepyramid.batch_results import answered_ids, read_batch, write_predictions
 from safepyramid.errors import DataError, RunError
@@ -132,7 +123,12 @@ def test_raw_prompts_go_to_completions() -> None:
     config = {"logprobs": True, "top_logprobs": 20, "temperature": None, "max_retries": 3}
     request = next(requests(_opened(guard, config), rule_questions))
     assert request["url"] == "/v1/completions"
-    assert request["body"] == {"model": "gpt-5.5", "prompt": "<s>x", "logprobs": 20}
+    assert request["body"] == {
+        "model": "gpt-5.5",
+        "prompt": "<s>x",
+        "max_tokens": 2048,
+        "logprobs": 20,
+    }
 
 
 def test_answers_in_a_form(dataset: str, tmp_path: Path) -> None:
@@ -371,9 +367,8 @@ values = st.recursive(
 def test_no_line_raises(line: dict[str, Any]) -> None:
     reply = to_reply(line, max_tokens=10)
     assert isinstance(reply.text, str)
-    assert reply.error or reply.stop_reason in (
-        *("stop", "max_tokens", "model_length", "content_filter", "tool_calls", "unknown"),
-    )
+    assert isinstance(reply.stop_reason, str)
+    assert reply.stop_reason
 
 
 # --- The commands --------------------------------------------------------------------------------

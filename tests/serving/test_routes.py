@@ -27,7 +27,8 @@ def test_routes_that_are_open(model: str, raw: bool) -> None:
     ("model", "raw", "message"),
     [
         ("openai/gpt-5.5", True, "which 'openai' would wrap .* --model completions/gpt-5.5"),
-        ("vllm/org/name", True, "completions/name with --model-base-url"),
+        ("vllm/org/name", True, "completions/org/name with --model-base-url"),
+        ("openai-api/own/org/name", True, "completions/org/name with --model-base-url"),
         ("completions/org/name", False, "--model openai-api/NAME/org/name"),
         ("vllm-completions/org/name", False, "sends raw texts only"),
     ],

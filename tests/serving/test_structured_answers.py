@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from small_cases import CASES
 
 from safepyramid.errors import GuardError
-from safepyramid.guards import load_guard
+from safepyramid.guards import GUARDS, load_guard
 from safepyramid.guards.base import Guard, Message, PolicyAdapter, Prompt, rule_questions
 from safepyramid.guards.structured import VERDICT_SCHEMA, read_booleans, rules_schema, structured
 from safepyramid.schema import Answer, Reply, State
@@ -114,6 +114,30 @@ def test_guards_that_take_no_form() -> None:
     formed = structured(Guard("raw", per_policy=parse))
     assert formed.per_policy is not None
     with pytest.raises(GuardError, match="leave --structured out"):
+        formed.per_policy.render(CASE)
+
+
+@pytest.mark.parametrize("name", [n for n in GUARDS if n not in ("chat", "gpt-oss-safeguard")])
+def test_guards_with_a_form_of_their_own_refuse_another(name: str) -> None:
+    reason = "trained to answer in a form of its own" if GUARDS[name].models else "calls no model"
+    with pytest.raises(GuardError, match=reason) as raised:
+        load_guard(name, structured=True)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["chat", "gpt-oss-safeguard"])
+def test_guards_that_answer_as_asked_take_the_form(name: str) -> None:
+    formed = load_guard(name, structured=True)
+    assert formed.per_policy is not None
+    assert formed.per_policy.render(CASE).schema == rules_schema([1, 2, 3, 4])
+
+
+def test_the_judged_message_of_a_chatbot_is_never_added_to() -> None:
+    turns = Prompt((Message("user", "Hi"), Message("assistant", "Hello")))
+    parse = PolicyAdapter(lambda case: turns, lambda reply, case: Answer(State.UNPARSED))
+    formed = structured(Guard("turns", per_policy=parse))
+    assert formed.per_policy is not None
+    with pytest.raises(GuardError, match=r"message of the assistant.*leave --structured out"):
         formed.per_policy.render(CASE)
 
 

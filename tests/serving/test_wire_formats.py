@@ -2,8 +2,9 @@
 
 from typing import Any
 
+import anyio
 import pytest
-from small_cases import Evaluate
+from small_cases import CASES, Evaluate
 from wires import (
     RAW_GUARD,
     RULE_ONE,
@@ -16,7 +17,10 @@ from wires import (
     thinking_block,
 )
 
-from safepyramid.schema import Prediction, State
+from safepyramid.errors import RunError
+from safepyramid.guards.base import Guard, Prompt, RuleAdapter, RuleQuestion, rule_questions
+from safepyramid.schema import Prediction, State, Verdict
+from safepyramid.solvers import ask_each
 from servers import Call, Response, completion, serving
 
 pytest_plugins = ["evaluating"]
@@ -46,6 +50,7 @@ ANSWERED = (State.ANSWERED, [1])
         (completion(RULE_ONE), ANSWERED),
         (completion('{"violated_rules": []}'), (State.ANSWERED, [])),
         (completion(None, refusal="I cannot help with that."), (State.REFUSED, None)),
+        (completion(None, refusal="Kein Kommentar."), (State.REFUSED, None)),
         (completion("", finish="content_filter"), (State.BLOCKED, None)),
         (completion(RULE_ONE[:30], finish="length"), (State.TRUNCATED, None)),
         (completion(None, reasoning=RULE_ONE), ANSWERED),
@@ -76,6 +81,23 @@ def test_openai_chat_per_rule(evaluate: Evaluate) -> None:
         found = evaluate("openai-api/own/some-model", f"{server.address}/v1", "per_rule")
     assert state_of(found[CASE]) == ANSWERED
     assert len(server.calls) == 3  # four rules, of which one is a conditional
+
+
+def test_no_question_is_no_call_and_a_failed_one_keeps_no_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = "key-without-a-known-form"
+    monkeypatch.setenv("OTHER_API_KEY", key)
+
+    def fail(question: RuleQuestion) -> Prompt:
+        raise RunError(f"refused for {key}")
+
+    guard = Guard("g", per_rule=RuleAdapter(fail, lambda reply, question: Verdict(State.UNPARSED)))
+    assert anyio.run(ask_each, guard, []) == {}
+    monkeypatch.setattr("safepyramid.solvers.get_model", lambda: None)
+    replies = anyio.run(ask_each, guard, rule_questions(CASES[0])[:1])
+    (reply,) = replies.values()
+    assert reply.error == "RunError: refused for [secret removed]"
 
 
 OPENAI_LOGPROBS = {"tokens": ["{"], "token_logprobs": [-0.1], "top_logprobs": [{"{": -0.1}]}

@@ -19,19 +19,14 @@ from safepyramid.analysis.runs import MAIN_ROLE, TOKENS, Origin, Run, Runs, Usag
 from safepyramid.case_rows import read_cases
 from safepyramid.dataset import data_hash, load_benchmark
 from safepyramid.errors import DataError
+from safepyramid.plan import OPERATIONAL
 from safepyramid.results import Results, fit_to_cases, read_results, results_from_lines
 from safepyramid.schema import Case
 
 NO_MODEL = "none/none"
 """What a log says of a guard that calls no model."""
 
-NOT_MEASURED = frozenset(
-    {
-        *("max_retries", "timeout", "attempt_timeout", "stream_idle_timeout", "max_connections"),
-        *("adaptive_connections", "batch", "cache", "cache_prompt", "max_tool_output"),
-        "reasoning_effort",
-    }
-)
+NOT_MEASURED = OPERATIONAL | {"reasoning_effort"}
 """Generation settings that do not tell two runs apart: how calls are made, and the effort, which is
 a column of its own."""
 

@@ -1,12 +1,11 @@
 """What runs used, and what that costs at list prices."""
 
 from collections.abc import Mapping
-from datetime import datetime
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from safepyramid.analysis.runs import TOKENS, Run, Runs, Usage, total
 from safepyramid.metrics.summary import POOLED, summarize
+from safepyramid.prices import price_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,10 +67,7 @@ def price_source() -> str:
 
 
 def price_of_calls(model: str, tokens: Mapping[str, int], calls: int, day: str) -> float | None:
-    """The list price of some calls in US dollars.
-
-    Some prices rise with the size of a call, so that the tokens of many calls must not be priced as
-    those of one: each call is taken to have the average size.
+    """The list price of some calls in US dollars, by kinds of tokens.
 
     Args:
         model: As Inspect names it, `provider/model`.
@@ -84,31 +80,5 @@ def price_of_calls(model: str, tokens: Mapping[str, int], calls: int, day: str) 
     """
     read, written = tokens["cache_read_tokens"], tokens["cache_write_tokens"]
     # The price list counts cached tokens among the input.
-    shares = (tokens["input_tokens"] + read + written, tokens["output_tokens"], read, written)
-    each = _price(model, *(round(share / calls) for share in shares), day=day[:10])
-    return None if each is None else each * calls
-
-
-@lru_cache(maxsize=100_000)
-def _price(
-    model: str, input_tokens: int, output_tokens: int, read: int, written: int, day: str
-) -> float | None:
-    from genai_prices import Usage, calc_price
-
-    provider, _, name = model.partition("/")
-    usage = Usage(
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        cache_read_tokens=read or None,
-        cache_write_tokens=written or None,
-    )
-    try:
-        found = calc_price(
-            usage,
-            model_ref=name,
-            provider_id=provider,
-            genai_request_timestamp=datetime.fromisoformat(day),
-        )
-    except (LookupError, ValueError):
-        return None
-    return float(found.total_price)
+    sent = tokens["input_tokens"] + read + written
+    return price_of(model, sent, tokens["output_tokens"], read, written, calls=calls, day=day)

@@ -15,6 +15,7 @@ from safepyramid.analysis.cost import price_of_calls
 from safepyramid.analysis.runs import MAIN_ROLE, TOKENS, Usage
 from safepyramid.errors import DataError
 from safepyramid.schema import State
+from safepyramid.secrets import scrubbed
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample, EvalSampleSummary
@@ -176,7 +177,7 @@ def _score(sample: "EvalSample | EvalSampleSummary") -> dict[str, Any]:
     note = "no score"
     if sample.error is not None:
         note = sample.error if isinstance(sample.error, str) else sample.error.message
-    return {"state": State.ERROR.value, "note": " ".join(note.split())[:500]}
+    return {"state": State.ERROR.value, "note": scrubbed(note, 500)}
 
 
 def _lines(

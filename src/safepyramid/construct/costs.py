@@ -5,16 +5,7 @@ from math import fsum
 
 from safepyramid.construct.records import Call, Record
 from safepyramid.errors import RunError
-from safepyramid.plan import price_of
-
-_SELLER = {"grok": "x-ai"}
-"""Inspect's name of a provider -> the price list's, where they differ."""
-
-
-def price_name(model: str) -> str:
-    """A model as the price list calls it."""
-    provider, slash, name = model.partition("/")
-    return f"{_SELLER.get(provider, provider)}{slash}{name}"
+from safepyramid.prices import price_of
 
 
 def priced(
@@ -23,8 +14,7 @@ def priced(
     """The price of tokens in US dollars; None where price or tokens are not known."""
     if input_tokens is None or output_tokens is None:
         return None
-    price = price_of(price_name(model), input_tokens, output_tokens, cached or 0)
-    return None if price is None else float(price)
+    return price_of(model, input_tokens, output_tokens, cached or 0)
 
 
 def require_prices(models: Iterable[str]) -> None:

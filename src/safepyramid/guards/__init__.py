@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from safepyramid.errors import GuardError
+from safepyramid.errors import GuardError, SafepyramidError
 from safepyramid.guards.base import Guard
 from safepyramid.guards.table import BASELINES, GUARDS
 from safepyramid.schema import PROTOCOLS, Protocol
@@ -34,11 +34,18 @@ def load_guard(
         structured: Ask for the answer in a JSON form that the provider enforces.
 
     Raises:
-        GuardError: for an unknown name, file, option or template.
+        GuardError: for an unknown name, file, option or template, or a form that the guard does
+            not take.
     """
     guard = _found(name, prompts, dict(options or {}))
     if not structured:
         return guard
+    if guard.predict is None and name in GUARDS and not GUARDS[name].free_form:
+        free = ", ".join(other for other, entry in GUARDS.items() if entry.free_form)
+        raise GuardError(
+            f"guard {name!r} was trained to answer in a form of its own: leave --structured out; "
+            f"guards that take a form: {free}"
+        )
     from safepyramid.guards.structured import structured as in_a_form
 
     return in_a_form(guard)
@@ -67,7 +74,7 @@ def _made(
     prompts: str | Path | None,
     options: Mapping[str, Any],
 ) -> Guard:
-    parameters = list(inspect.signature(factory).parameters)
+    parameters = list(_signature(name, factory).parameters)
     allowed = [p for p in parameters if p != "prompts"]
     unknown = sorted(set(options) - set(allowed))
     if unknown:
@@ -75,10 +82,16 @@ def _made(
             f"guard {name!r} has no option {unknown[0]!r}; allowed: {', '.join(allowed) or 'none'}"
         )
     if "prompts" in parameters:
-        made = factory(prompts=prompts, **options)
+        given: dict[str, Any] = {"prompts": prompts, **options}
     else:
         _require_no_prompts(name, prompts)
-        made = factory(**options)
+        given = dict(options)
+    try:
+        made = factory(**given)
+    except SafepyramidError:
+        raise
+    except Exception as error:
+        raise GuardError(f"guard {name!r} cannot be made: {_told(error)}") from error
     if isinstance(made, Guard):
         return made
     if callable(made):  # an object that is called with a case
@@ -91,7 +104,7 @@ def _from_file(name: str, prompts: str | Path | None, options: Mapping[str, Any]
     found = getattr(_module(Path(path_text)), attribute, None)
     if not isinstance(found, Guard) and not callable(found):
         raise GuardError(f"{path_text} has no guard {attribute!r}; give file.py:NAME of one")
-    if not isinstance(found, Guard) and not _takes_a_case(found):
+    if not isinstance(found, Guard) and not _takes_a_case(name, found):
         return _made(name, found, prompts, options)
     _require_no_prompts(name, prompts)
     if options:
@@ -99,15 +112,29 @@ def _from_file(name: str, prompts: str | Path | None, options: Mapping[str, Any]
     return found if isinstance(found, Guard) else Guard(name=attribute, predict=found)
 
 
-def _takes_a_case(function: Callable[..., Any]) -> bool:
+def _takes_a_case(name: str, function: Callable[..., Any]) -> bool:
     """Whether it is a function to be called with a case, not one that makes a guard."""
     required = [
         parameter
-        for parameter in inspect.signature(function).parameters.values()
+        for parameter in _signature(name, function).parameters.values()
         if parameter.default is parameter.empty
         and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
     return len(required) == 1 and not inspect.isclass(function) and required[0].name != "prompts"
+
+
+def _signature(name: str, function: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise GuardError(f"guard {name!r}: its arguments cannot be known ({error})") from error
+
+
+def _told(error: BaseException) -> str:
+    """An error on one line, with its type where its words alone might not tell what it is."""
+    plain = isinstance(error, ImportError | SyntaxError)
+    said = str(error) if plain else f"{type(error).__name__}: {error}"
+    return " ".join(said.split())[:300]
 
 
 def _require_no_prompts(name: str, prompts: str | Path | None) -> None:
@@ -125,6 +152,7 @@ def _module(path: Path) -> ModuleType:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except (ImportError, SyntaxError) as error:
-        raise GuardError(f"{str(path)!r} cannot be loaded: {error}") from error
+    except (Exception, SystemExit) as error:
+        del sys.modules[spec.name]
+        raise GuardError(f"{str(path)!r} cannot be loaded: {_told(error)}") from error
     return module

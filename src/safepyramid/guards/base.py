@@ -5,10 +5,11 @@ values and stand here; the call between them belongs to Inspect (`solvers.py`). 
 no language model has only `predict`.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, SupportsIndex
 
+from safepyramid.errors import GuardError
 from safepyramid.policy import parse_policy, related_rules
 from safepyramid.schema import Answer, Case, Protocol, Reply, Rule, RuleType, Verdict
 
@@ -100,3 +101,29 @@ class Guard:
     def supports(self, protocol: Protocol) -> bool:
         """Whether the guard can be run under the protocol."""
         return self.predict is not None or getattr(self, protocol) is not None
+
+
+def predicted_rules(guard: Guard, case: Case) -> list[int]:
+    """What a guard without a model calls violated, in ascending order, without repeats.
+
+    Raises:
+        GuardError: It returned anything but a collection of integers, which may be empty.
+    """
+    assert guard.predict is not None
+    said: Any = guard.predict(case)
+    if isinstance(said, str | bytes | Mapping) or not isinstance(said, Iterable):
+        raise _no_rules(guard, f"a {type(said).__name__}" if said is not None else "None")
+    rules = set()
+    for rule in said:
+        if isinstance(rule, bool) or not isinstance(rule, SupportsIndex):
+            raise _no_rules(guard, f"a collection with {rule!r:.60}")
+        rules.add(rule.__index__())
+    return sorted(rules)
+
+
+def _no_rules(guard: Guard, returned: str) -> GuardError:
+    returned = " ".join(returned.split())
+    return GuardError(
+        f"guard {guard.name!r} returned {returned}; return the numbers of the violated rules as "
+        "integers, an empty list for none"
+    )

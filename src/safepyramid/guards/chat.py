@@ -11,9 +11,11 @@ from safepyramid.guards.base import (
     RuleAdapter,
     RuleQuestion,
 )
-from safepyramid.guards.rendering import NONE, rule_line
+from safepyramid.guards.rendering import NONE, marker_free, rule_line
 from safepyramid.prompts.render import fenced, fill, load_templates
 from safepyramid.schema import Answer, Case, Reply, Verdict
+
+_clean = marker_free()
 
 
 def chat(prompts: str | Path | None = None) -> Guard:
@@ -27,8 +29,8 @@ def chat(prompts: str | Path | None = None) -> Guard:
     def ask_policy(case: Case) -> Prompt:
         user = fill(
             templates["chat-policy-user"],
-            policy=fenced("policy", case.policy),
-            conversation=fenced("conversation", case.conversation),
+            policy=fenced("policy", _clean(case.policy)),
+            conversation=fenced("conversation", _clean(case.conversation)),
         )
         return Prompt(
             (Message("system", fill(templates["chat-policy-system"])), Message("user", user))
@@ -37,14 +39,14 @@ def chat(prompts: str | Path | None = None) -> Guard:
     def ask_rule(question: RuleQuestion) -> Prompt:
         shared = fill(
             templates["chat-rule-shared"],
-            framework=question.case.framework or NONE,
-            conversation=fenced("conversation", question.case.conversation),
+            framework=_clean(question.case.framework) or NONE,
+            conversation=fenced("conversation", _clean(question.case.conversation)),
         )
         target = fill(
             templates["chat-rule-target"],
             number=str(question.target.number),
-            target=rule_line(question.target),
-            context="\n\n".join(map(rule_line, question.context)) or NONE,
+            target=_clean(rule_line(question.target)),
+            context=_clean("\n\n".join(map(rule_line, question.context))) or NONE,
         )
         return Prompt(
             (

@@ -9,8 +9,8 @@ keep the analysis channel apart; where they do not, only the final channel is re
 from pathlib import Path
 from typing import Any
 
-from safepyramid.answer_forms import Absent, Unreadable, agreed
-from safepyramid.answers import answer_from_reply, verdict_from_reply
+from safepyramid.answer_forms import VERDICT, Absent, Unreadable, agreed
+from safepyramid.answers import answer_from_reply, parse_verdict
 from safepyramid.guards.base import (
     Guard,
     Message,
@@ -23,10 +23,10 @@ from safepyramid.guards.reading import Said, read_verdict
 from safepyramid.guards.rendering import marker_free, rule_gaps
 from safepyramid.prompts.render import fenced, fill, load_templates
 from safepyramid.reply_text import Broken, keyed, pieces, plain_json, whole_json
-from safepyramid.schema import Answer, Case, Reply, State, Verdict
+from safepyramid.schema import Answer, Case, Reply, Verdict
 
 _clean = marker_free()
-_VERDICTS: dict[int | str, bool] = {1: True, 0: False, "1": True, "0": False}
+_VERDICTS: dict[float | str, bool] = {1: True, 0: False, "1": True, "0": False}
 
 
 def gpt_oss_safeguard(prompts: str | Path | None = None) -> Guard:
@@ -64,18 +64,44 @@ def _read_policy(reply: Reply, case: Case) -> Answer:
 
 
 def _read_rule(reply: Reply, question: RuleQuestion) -> Verdict:
-    verdict = read_verdict(reply, find_violation)
-    if verdict.state is State.UNPARSED:
-        other_form = verdict_from_reply(reply)
-        if other_form.state is State.ANSWERED:
-            return other_form
-    return verdict
+    return read_verdict(reply, find_verdict)
+
+
+def find_verdict(text: str) -> Said[bool]:
+    """Read the form that was asked for, or, where there is none of it, a plain verdict.
+
+    A plain verdict beside the asked form must agree with it.
+    """
+    try:
+        said = find_violation(text)
+    except Absent:
+        other = parse_verdict(text)
+        if other.violated is None:
+            raise
+        return Said(other.violated, other.strict, other.note)
+    other = parse_verdict(text)
+    if other.violated is not None:
+        agreed([said.value, other.violated])
+    elif any(map(_has_verdict, _json_in(text))):
+        raise Unreadable(f"a second verdict that cannot be read: {other.note}")
+    return said
+
+
+def _has_verdict(piece: Any) -> bool:
+    if isinstance(piece, Broken):
+        return VERDICT.key.search(piece.text) is not None
+    return bool(keyed(piece, "verdict", "violated"))
+
+
+def _json_in(text: str) -> list[Any]:
+    whole = whole_json(text)
+    return [*pieces(text)] if whole is None else [whole[0]]
 
 
 def find_violation(text: str) -> Said[bool]:
     """Read `{"violation": 1}` or a bare `1`: 1 is violated, 0 is not.
 
-    Also read: the object inside other text, and 0 and 1 as strings or truth values.
+    Also read: the object inside other text, and 0 and 1 as strings, decimals or truth values.
     """
     whole = whole_json(text)
     if whole is not None:
@@ -106,7 +132,7 @@ def _violations(value: Any) -> list[bool]:
 
 
 def _labels(values: list[Any]) -> list[bool]:
-    return [_VERDICTS[v] for v in values if isinstance(v, int | str) and v in _VERDICTS]
+    return [_VERDICTS[v] for v in values if isinstance(v, int | float | str) and v in _VERDICTS]
 
 
 def _is_asked_form(text: str) -> bool:

@@ -8,6 +8,7 @@ call.
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from safepyramid.answer_forms import Absent, agreed
@@ -16,6 +17,7 @@ from safepyramid.guards.options import flag, one_of
 from safepyramid.guards.reading import Said, read_verdict
 from safepyramid.guards.rendering import dialogue, exchange, marker_free, rule_gaps
 from safepyramid.prompts.render import fill, load_templates
+from safepyramid.reply_text import keyed, whole_json
 from safepyramid.schema import Reply, Verdict
 
 _clean = marker_free(
@@ -27,6 +29,9 @@ _clean = marker_free(
 _RESPONSE = re.compile(
     r"\bResponse[ _](?:Harm|Safety)[\"*]{0,3}\s{0,4}:[\s\"*]{0,6}(unharmful|harmful|unsafe|safe)\b(?!\s{0,3}/)",
     re.IGNORECASE,
+)
+_LINE = re.compile(
+    rf"^[ \t*]{{0,8}}{_RESPONSE.pattern}[ \t*.]{{0,8}}\r?$", re.IGNORECASE | re.MULTILINE
 )
 
 CONFIG = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 400}
@@ -67,25 +72,31 @@ def nemotron(
             },
         )
 
+    def read(reply: Reply, question: RuleQuestion) -> Verdict:
+        # Until its thinking is known to have ended, a cut text may be thinking.
+        ended = not think or bool(reply.reasoning) or "</think>" in reply.text.lower()
+        return read_verdict(
+            reply, lambda text: replace(find_response_verdict(text), complete=ended)
+        )
+
     adapter = (
-        RuleAdapter(ask_4b, _read, CONFIG)
+        RuleAdapter(ask_4b, read, CONFIG)
         if variant == "reasoning-4b"
-        else RuleAdapter(ask_35, _read, {"temperature": 0.0, "max_tokens": 1024})
+        else RuleAdapter(ask_35, read, {"temperature": 0.0, "max_tokens": 1024})
     )
     return Guard(name="nemotron", per_rule=adapter, prompts=templates)
-
-
-def _read(reply: Reply, question: RuleQuestion) -> Verdict:
-    return read_verdict(reply, find_response_verdict)
 
 
 def find_response_verdict(text: str) -> Said[bool]:
     """Read `Response harm: harmful` or `Response Safety: unsafe`, violated, and their opposites.
 
-    What the model says of the user's side is passed over. Also read: the JSON of older models.
+    The verdict stands on a line of its own; wherever else it is named, it must be the same. What
+    the model says of the user's side is passed over. Also read: the JSON of older models.
     """
     words = [word.lower() for word in _RESPONSE.findall(text)]
-    if not words:
+    whole = whole_json(text)
+    in_json = whole is not None and keyed(whole[0], "responseharm", "responsesafety")
+    if not words or not (in_json or _LINE.search(text)):
         raise Absent("no verdict on the response")
     violated = agreed([word in ("harmful", "unsafe") for word in words])
     return Said(violated, strict="{" not in text and len(words) == 1, complete=True)

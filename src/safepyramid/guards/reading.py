@@ -66,7 +66,7 @@ def _read(reply: Reply, find: Callable[[str], Said[T]]) -> tuple[State, Said[T] 
     try:
         said = find(visible(reply.text))
     except Unreadable as unreadable:
-        if not isinstance(unreadable, Absent) and state is State.REFUSED:
+        if not (isinstance(unreadable, Absent) or reply.refused) and state is State.REFUSED:
             state = State.UNPARSED
         ended = reply.stop_reason in READABLE_STOPS and visible(reply.text)
         return state, None, str(unreadable) if state is State.UNPARSED and ended else note
@@ -80,6 +80,8 @@ def _state_without_verdict(reply: Reply) -> tuple[State, str]:
     seen = verdict_from_reply(reply)
     if seen.state is not State.ANSWERED:
         return seen.state, seen.note
+    if reply.refused:
+        return State.REFUSED, "marked as a refusal by the provider"
     if reply.stop_reason in LENGTH_STOPS:
         return State.TRUNCATED, "cut by a length limit"
     return State.UNPARSED, "an answer, but not in this guard's form"

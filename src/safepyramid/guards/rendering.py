@@ -24,9 +24,9 @@ _GAP = r"[\s\u200b-\u200f\u2060\ufeff]{0,4}"
 # Special tokens: <|…|> of most families, DeepSeek's <｜…｜>, Gemma's, Llama 2's and Mistral's.
 _TOKENS = (
     r"<(?=[|｜])",
-    r"<(?=/?(?:s|bos|eos|pad|unk|mask|(?:start|end)_of_turn|unused\d+)>)",
+    r"<(?=/?(?:s|bos|eos|pad|unk|mask|(?:start|end)_of_(?:turn|image)|image_soft_token|unused\d+)>)",
     r"<(?=</?SYS>>)",
-    r"\[(?=/?(?:INST|gMASK|(?:AVAILABLE_)?TOOLS?|THINK)\])",
+    r"\[(?=/?(?:INST|gMASK|SYSTEM_PROMPT|(?:AVAILABLE_)?TOOLS?|TOOL_(?:CALLS|RESULTS)|THINK)\])",
     r"(?<!\S)/(?=(?:no_)?think\b)",  # switches thinking in Qwen3 and Nemotron
 )
 _THINKING = ("think", "no-think", "thinking")
@@ -37,8 +37,8 @@ def marker_free(
 ) -> Callable[[str], str]:
     r"""Make the function that takes a guard's markers out of untrusted text.
 
-    Special tokens of the known tokenizers, thinking tags and thinking switches are always taken
-    out. Case and blanks inside a tag do not matter. The function is idempotent, keeps the
+    The special tokens of common chat formats, thinking tags and thinking switches are taken out
+    whatever the arguments; a tokenizer may have others. Case and blanks inside a tag do not matter. The function is idempotent, keeps the
     text's length, and needs linear time.
 
     Args:

@@ -40,7 +40,8 @@ def structured(guard: Guard) -> Guard:
     """The same guard, asked for answers in a form that the provider enforces.
 
     Raises:
-        GuardError: The guard calls no model. One that sends raw prompts raises when it renders.
+        GuardError: The guard calls no model. One that sends raw prompts, or whose last message is
+            not the user's, raises when it renders.
     """
     if guard.predict is not None:
         raise GuardError(f"guard {guard.name!r} calls no model, so no form can be asked of it")
@@ -142,6 +143,11 @@ def _formed(name: str, prompt: Prompt, form: str, schema: Mapping[str, Any]) -> 
             f"guard {name!r} sends raw prompts, which take no answer form: leave --structured out"
         )
     *before, last = prompt.messages
+    if last.role != "user":  # what is judged may stand there, and is never added to
+        raise GuardError(
+            f"guard {name!r} ends its prompts with a message of the {last.role}, where no answer "
+            "form can be asked for: leave --structured out"
+        )
     if isinstance(last.content, str):
         content: str | tuple[str, ...] = f"{last.content}\n\n{form}"
     else:

@@ -37,6 +37,9 @@ class Entry:
     """How a conversation of several turns is laid out."""
     known: tuple[str, ...] = ()
     """What a user must know, one sentence or two each."""
+    free_form: bool = False
+    """Whether it answers in the form that its prompt asks for; else in the one it was trained to,
+    and no other may be asked of it."""
 
     def load(self) -> Callable[..., Guard]:
         """Import and return the function that makes the guard."""
@@ -55,7 +58,9 @@ GUARDS: Mapping[str, Entry] = {
         protocols=PROTOCOLS,
         endpoint="chat",
         source="this project",
-        layout="The conversation as it stands in the data, between tags.",
+        layout="The conversation as it stands in the data, between tags; markers of chat formats become "
+        "look-alikes.",
+        free_form=True,
     ),
     "gpt-oss-safeguard": Entry(
         maker=f"{_HERE}.gpt_oss_safeguard:gpt_oss_safeguard",
@@ -63,6 +68,7 @@ GUARDS: Mapping[str, Entry] = {
         protocols=PROTOCOLS,
         endpoint="chat",
         models=("openai/gpt-oss-safeguard-20b", "openai/gpt-oss-safeguard-120b"),
+        free_form=True,
         size="21B with 3.6B active, 117B with 5.1B active",
         licence="Apache-2.0, with a usage policy",
         source="github.com/openai/gpt-oss-safeguard; OpenAI Cookbook, gpt-oss-safeguard guide; "

@@ -113,4 +113,5 @@ def reply_of(output: ModelOutput) -> Reply:
         output_tokens=usage.output_tokens if usage else None,
         reasoning_tokens=usage.reasoning_tokens if usage else None,
         error="" if choice.message.content else output.error or "",
+        refused=any(isinstance(part, ContentText) and bool(part.refusal) for part in parts),
     )

@@ -28,12 +28,10 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from openai import APIStatusError, BadRequestError
 
 from safepyramid.errors import RunError
-from safepyramid.providers.routes import is_too_long
+from safepyramid.providers.routes import DEFAULT_MAX_TOKENS, is_too_long
 
 KEYS = ("COMPLETIONS_API_KEY", "SAFEPYRAMID_API_KEY")
 """Environment variables that may hold the server's key; the first that is set counts."""
-DEFAULT_MAX_TOKENS = 2048
-"""The endpoint's own default is 16 tokens, Inspect's is 1: either cuts any answer."""
 
 Generated = ModelOutput | tuple[ModelOutput | Exception, ModelCall]
 

@@ -8,6 +8,9 @@ RAW_ONLY = frozenset({"completions", "openai-api-completions", "vllm-completions
 """Providers that send one text as it is, to `/v1/completions`."""
 BOTH = frozenset({"local", "mockllm"})
 """Providers that send a prompt as its kind demands."""
+DEFAULT_MAX_TOKENS = 2048
+"""Output limit of a raw prompt. The endpoint's own default is 16 tokens, Inspect's is 1: either
+cuts any answer."""
 RAW = "raw"
 """Key in a message's metadata: the text is the whole prompt, no chat template may touch it."""
 
@@ -33,13 +36,18 @@ def require_route(model: str, *, raw: bool) -> None:
     if raw and provider not in RAW_ONLY | BOTH:
         raise RunError(
             f"this guard sends raw prompts, which {provider!r} would wrap in a chat template; "
-            f"give --model completions/{name.rpartition('/')[2] or 'NAME'} with --model-base-url"
+            f"give --model completions/{_served_name(provider, name) or 'NAME'} with --model-base-url"
         )
     if not raw and provider in RAW_ONLY:
         raise RunError(
             f"this guard sends chat messages, and {provider!r} sends raw texts only; give a chat "
             f"provider, for instance --model openai-api/NAME/{name or 'MODEL'}"
         )
+
+
+def _served_name(provider: str, name: str) -> str:
+    """A model's name as its server knows it, with its organisation."""
+    return name.partition("/")[2] if provider == "openai-api" else name
 
 
 def is_too_long(error: str) -> bool:

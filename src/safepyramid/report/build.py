@@ -25,8 +25,9 @@ from safepyramid.report.contents import ERROR_TYPES, Report, gather, index_data,
 from safepyramid.report.limits import report_limits
 from safepyramid.report.pairs import make_pairs
 from safepyramid.report.run_view import make_tables, run_view
-from safepyramid.report.scrub import make_last_check, make_scrub
+from safepyramid.report.scrub import make_last_check
 from safepyramid.report.text import printable
+from safepyramid.secrets import make_scrub
 
 STATIC = ("report.css", "report.js")
 MARK = "report.json"

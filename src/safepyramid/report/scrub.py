@@ -2,67 +2,10 @@
 
 import html
 import json
-import os
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-REMOVED = "[secret removed]"
-"""What stands in a secret's place."""
-
-_NAME = re.compile(
-    r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:$|_)", re.IGNORECASE
-)
-_SHORTEST = 8
-"""Shorter values of environment variables are words such as "true", not keys."""
-
-_DIGIT = r"(?=[\w.~+/-]*\d)"
-_WHOLE = re.compile(
-    "|".join(
-        (
-            rf"(?<![\w-])(?:sk|rk|pk|xai|nvapi|pplx|glpat|co|r8)[-_]{_DIGIT}[\w-]{{12,}}",
-            rf"(?<![\w-])(?:hf|gsk|r8|tgp|github_pat|gh[pousr])_{_DIGIT}\w{{16,}}",
-            r"(?<![\w-])xox[abeprs]-[\w-]{10,}",
-            r"(?<!\w)AIza[\w-]{30,}",
-            r"(?<!\w)ya29\.[\w-]{20,}",
-            r"(?<!\w)A[KS]IA[0-9A-Z]{16}(?!\w)",
-            r"(?<!\w)eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}",
-            r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]{16,}?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-        )
-    )
-)
-"""Keys that can be told by their own look: those of the model providers, and the usual others."""
-
-_AFTER = re.compile(
-    r"(?P<keep>(?:authorization|(?:x-)?(?:goog-)?api[-_ ]?key|access[-_]?token|client[-_]?secret)"
-    r"""["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token)\s+)?|\bbearer\s+|"""
-    r"[?&](?:key|token|sig|signature|password)=)"
-    rf"{_DIGIT}[\w.~+/=-]{{10,}}"
-    r"|(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^\s/@:]*:[^\s/@]+(?=@)",
-    re.IGNORECASE,
-)
-"""Secrets that can be told by what stands before them, which is kept."""
-
-
-def make_scrub(environ: Mapping[str, str] | None = None) -> Callable[[str], str]:
-    """Make the function that takes secrets out of a text.
-
-    A secret is what looks like a key, what stands where keys stand (an `Authorization` header, a
-    `?key=`, the password of an address), and the value of every environment variable that is named
-    like one (`…_API_KEY`, `HF_TOKEN`).
-
-    Args:
-        environ: The environment; the process's own if not given.
-    """
-    values = _values(environ)
-    known = re.compile("|".join(map(re.escape, values))) if values else None
-
-    def scrub(text: str) -> str:
-        if known is not None:
-            text = known.sub(REMOVED, text)
-        return _AFTER.sub(_keep, _WHOLE.sub(REMOVED, text))
-
-    return scrub
+from safepyramid.secrets import REMOVED, secret_values
 
 
 def make_last_check(environ: Mapping[str, str] | None = None) -> Callable[[str], str]:
@@ -72,7 +15,7 @@ def make_last_check(environ: Mapping[str, str] | None = None) -> Callable[[str],
     """
     forms = {
         form
-        for value in _values(environ)
+        for value in secret_values(environ)
         for form in (value, html.escape(value), json.dumps(value)[1:-1])
     }
     ordered = sorted(forms, key=lambda form: (-len(form), form))
@@ -95,16 +38,3 @@ def scrub_all(value: Any, scrub: Callable[[str], str]) -> Any:
     if isinstance(value, list | tuple):
         return [scrub_all(item, scrub) for item in value]
     return value
-
-
-def _values(environ: Mapping[str, str] | None) -> list[str]:
-    found = {
-        value.strip()
-        for name, value in (os.environ if environ is None else environ).items()
-        if _NAME.search(name) and len(value.strip()) >= _SHORTEST
-    }
-    return sorted(found, key=lambda value: (-len(value), value))
-
-
-def _keep(match: re.Match[str]) -> str:
-    return f"{match['keep'] or match['scheme']}{REMOVED}"
