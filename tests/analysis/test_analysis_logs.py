@@ -13,7 +13,7 @@ from safepyramid.analysis.causes import wrong_rule_rows
 from safepyramid.analysis.collect import load_runs
 from safepyramid.analysis.compare import repeats
 from safepyramid.analysis.cost import cost, price_of_calls
-from safepyramid.analysis.load import _UsageReader, is_log, read_log, read_replies
+from safepyramid.analysis.load import _score, _UsageReader, is_log, read_log, read_replies
 from safepyramid.dataset import load_benchmark
 from safepyramid.errors import DataError
 from safepyramid.results import results_from_lines
@@ -273,3 +273,11 @@ def test_cost_table(runs):
     assert row.isna()["price"]
     assert row.isna()["price_date"]
     assert row["rmr_lower_bound"] >= 0
+
+
+def test_the_error_of_a_sample_is_one_line_without_secrets(monkeypatch):
+    monkeypatch.setenv("OTHER_API_KEY", "key-without-a-known-form")
+    sample = SimpleNamespace(scores=None, error="Failed:\n key-without-a-known-form " + "x" * 600)
+    note = _score(sample)["note"]
+    assert note.startswith("Failed: [secret removed] xxx")
+    assert len(note) == 501

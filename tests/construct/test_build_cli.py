@@ -29,7 +29,9 @@ def run(monkeypatch, tmp_path):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
 
     def run(*arguments):
-        done = CliRunner().invoke(main, ["build", *map(str, arguments)], catch_exceptions=False)
+        # A group of its own: an invoked command remembers how it was asked for help.
+        group = type(main)("safepyramid", commands={"build": build})
+        done = CliRunner().invoke(group, ["build", *map(str, arguments)], catch_exceptions=False)
         return Done(done.exit_code, done.stdout, done.stderr)
 
     return run

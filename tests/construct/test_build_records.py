@@ -84,10 +84,3 @@ def test_a_line_that_is_no_record_is_named(tmp_path):
     path.write_bytes(b'{"id": 1}\n' + path.read_bytes())
     with pytest.raises(RunError, match=r"l0\.jsonl, line 1 is no record"):
         Journal(tmp_path)
-
-
-def test_lines_are_scrubbed_before_they_are_written(tmp_path):
-    journal = Journal(tmp_path, write=True, scrub=lambda line: line.replace("end", "***"))
-    journal.append(record("one"))
-    journal.close()
-    assert "end" not in (tmp_path / "l0.jsonl").read_text()

@@ -9,12 +9,18 @@ from safepyramid.prices import price_of
 
 
 def priced(
-    model: str, input_tokens: int | None, output_tokens: int | None, cached: int | None = None
+    model: str,
+    input_tokens: int | None,
+    output_tokens: int | None,
+    cached: int = 0,
+    written: int = 0,
+    *,
+    calls: int = 1,
 ) -> float | None:
-    """The price of tokens in US dollars; None where price or tokens are not known."""
+    """The price of some calls in US dollars; None where price or tokens are not known."""
     if input_tokens is None or output_tokens is None:
         return None
-    return price_of(model, input_tokens, output_tokens, cached or 0)
+    return price_of(model, input_tokens, output_tokens, cached, written, calls=calls)
 
 
 def require_prices(models: Iterable[str]) -> None:

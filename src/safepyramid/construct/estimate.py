@@ -77,8 +77,14 @@ class Need:
             round(self.input_tokens[0]),
             round(self.output_tokens[0]),
             round(self.shared_tokens),
+            calls=max(1, round(self.calls[0])),
         )
-        high = priced(model, round(self.input_tokens[1]), round(self.output_tokens[1]))
+        high = priced(
+            model,
+            round(self.input_tokens[1]),
+            round(self.output_tokens[1]),
+            calls=max(1, round(self.calls[1])),
+        )
         return None if low is None or high is None else (low, high)
 
 

@@ -1,10 +1,9 @@
 """Making a run with models: calls through Inspect, kept as they come, within a budget."""
 
 import gc
-import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -47,6 +46,7 @@ from safepyramid.construct.work import STEPS, Outcome
 from safepyramid.errors import RunError
 from safepyramid.prompts.render import fill
 from safepyramid.providers.calls import chat_messages, reply_of
+from safepyramid.secrets import make_scrub
 
 DEFAULTS = {"max_retries": 8, "timeout": 1800, "attempt_timeout": 600}
 """How hard to knock, unless a role says otherwise."""
@@ -77,6 +77,8 @@ class _Caller:
     journal: Journal
     models: Mapping[str, Model]
     progress: Progress
+    scrub: Callable[[str], str]
+    """Takes secrets out of what comes back, before anything else is done with it."""
     cost_limit: float | None
     spent: float
     stopped: str = field(default="")
@@ -150,19 +152,45 @@ class _Caller:
                 cache=self.run.settings.cache,
             )
         except Exception as error:
-            text = " ".join(str(error).split())[-500:]
+            text = " ".join(self.scrub(str(error)).split())[-500:]
             call = Call("", "unknown", error=f"{type(error).__name__}: {text}")
         else:
-            call = _kept(question.role.model, output, time.monotonic() - started)
+            call = self._kept(question.role.model, output, time.monotonic() - started)
         self.spent += call.price or 0.0
         calls.append(call)
         return call
+
+    def _kept(self, model: str, output: ModelOutput, seconds: float) -> Call:
+        reply, usage = reply_of(output), output.usage
+        prompt, cached, written = None, 0, 0
+        if usage is not None:
+            # Providers differ in whether cached tokens are part of the input; Inspect's are not.
+            cached = usage.input_tokens_cache_read or 0
+            written = usage.input_tokens_cache_write or 0
+            prompt = usage.input_tokens + cached + written
+        remembered = any(
+            isinstance(event, ModelEvent) and event.cache == "read" for event in transcript().events
+        )
+        price = priced(model, prompt, reply.output_tokens, cached, written)
+        return Call(
+            reply=self.scrub(reply.text),
+            stop_reason=reply.stop_reason,
+            input_tokens=prompt,
+            output_tokens=reply.output_tokens,
+            cached_tokens=None if usage is None else cached,
+            price=0.0 if remembered else price,
+            seconds=round(output.time or seconds, 3),
+            error=self.scrub(reply.error),
+            refused=reply.refused,
+        )
 
 
 def _read(question: Question, call: Call) -> tuple[RecordState, str, Reading | None]:
     """What a call's reply is worth: state, reason, and what was read."""
     if call.stop_reason == "content_filter":
         return "blocked", call.error or "stopped by the provider's filter", None
+    if call.refused:
+        return "refused", "declined, as the provider says", None
     if call.error:
         return "error", call.error, None
     try:
@@ -173,28 +201,6 @@ def _read(question: Question, call: Call) -> tuple[RecordState, str, Reading | N
         if call.stop_reason in LENGTH_STOPS:
             return "truncated", "cut by a length limit: raise max_tokens of this role", None
         return "malformed", str(fault), None
-
-
-def _kept(model: str, output: ModelOutput, seconds: float) -> Call:
-    reply, usage = reply_of(output), output.usage
-    cached, prompt = None, None
-    if usage is not None:
-        # Providers differ in whether cached tokens are part of the input; Inspect's are not.
-        cached = usage.input_tokens_cache_read or 0
-        prompt = usage.input_tokens + cached + (usage.input_tokens_cache_write or 0)
-    remembered = any(
-        isinstance(event, ModelEvent) and event.cache == "read" for event in transcript().events
-    )
-    return Call(
-        reply=reply.text,
-        stop_reason=reply.stop_reason,
-        input_tokens=prompt,
-        output_tokens=reply.output_tokens,
-        cached_tokens=cached,
-        price=0.0 if remembered else priced(model, prompt, reply.output_tokens, cached),
-        seconds=round(output.time or seconds, 3),
-        error=reply.error,
-    )
 
 
 @cache
@@ -254,27 +260,6 @@ def _model(role: Role, max_connections: int | None) -> Model:
 
 
 _MARKUP = re.compile(r"\[/?[a-z]+\]")
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
-
-
-def _scrubber(environment: Mapping[str, str]) -> Any:
-    """Takes the values of secrets in the environment out of a line."""
-    secrets = sorted(
-        (
-            value
-            for name, value in environment.items()
-            if _SECRET_NAME.search(name) and len(value) >= 8
-        ),
-        key=len,
-        reverse=True,
-    )
-
-    def scrub(line: str) -> str:
-        for secret in secrets:
-            line = line.replace(secret, "[secret]")
-        return line
-
-    return scrub
 
 
 def build(request: BuildRequest) -> tuple[list[Outcome], str]:
@@ -309,10 +294,10 @@ def _build(request: BuildRequest) -> tuple[list[Outcome], str]:
     if request.cost_limit is not None:
         require_prices(role.model for role in run.settings.models.roles)
     write_manifest(request.folder, run.manifest)
-    journal = Journal(request.folder, write=True, scrub=_scrubber(os.environ))
+    journal = Journal(request.folder, write=True)
     spent = sum(record.price or 0.0 for record in journal.all())
     progress = Progress(len(run.made), quiet=request.quiet, spent=spent)
-    caller = _Caller(run, journal, models, progress, request.cost_limit, spent)
+    caller = _Caller(run, journal, models, progress, make_scrub(), request.cost_limit, spent)
 
     outcomes: dict[str, Outcome] = {}
 

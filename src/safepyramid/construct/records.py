@@ -6,7 +6,7 @@ it. A line that a kill cut short is removed when the folder is opened for writin
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import SEEK_END
 from pathlib import Path
@@ -45,6 +45,8 @@ class Call:
     """US dollars at list price; None where it is not known."""
     seconds: float | None = None
     error: str = ""
+    refused: bool = False
+    """Whether the provider marks the reply as a refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +104,9 @@ class Journal:
     Args:
         folder: The run folder.
         write: Open the files for appending, and mend torn ends. Without it nothing is changed.
-        scrub: Applied to each line before it is written: takes secrets out.
     """
 
-    def __init__(
-        self, folder: Path, *, write: bool = False, scrub: Callable[[str], str] = str
-    ) -> None:
-        self._scrub = scrub
+    def __init__(self, folder: Path, *, write: bool = False) -> None:
         self._places: dict[tuple[str, str], _Place] = {}
         self._superseded: list[Record] = []
         """Records that a later one replaced: paid for, and no longer used."""
@@ -146,7 +144,7 @@ class Journal:
     def append(self, record: Record) -> None:
         """Keep a record and write its line at once."""
         text = json.dumps(row_of(record), ensure_ascii=True, separators=(",", ":"))
-        line = f"{self._scrub(text)}\n".encode("ascii")
+        line = f"{text}\n".encode("ascii")
         file = self._files[record.stage]
         offset = file.seek(0, SEEK_END)
         file.write(line)
