@@ -3,7 +3,7 @@
 import gc
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -46,7 +46,7 @@ from safepyramid.construct.work import STEPS, Outcome
 from safepyramid.errors import RunError
 from safepyramid.prompts.render import fill
 from safepyramid.providers.calls import chat_messages, reply_of
-from safepyramid.secrets import make_scrub
+from safepyramid.secrets import REMOVED, make_scrub, secret_values
 
 DEFAULTS = {"max_retries": 8, "timeout": 1800, "attempt_timeout": 600}
 """How hard to knock, unless a role says otherwise."""
@@ -78,7 +78,9 @@ class _Caller:
     models: Mapping[str, Model]
     progress: Progress
     scrub: Callable[[str], str]
-    """Takes secrets out of what comes back, before anything else is done with it."""
+    """Takes out of an error message whatever is or looks like a key."""
+    secrets: Sequence[str]
+    """The environment's own: taken out of replies, before anything else is done with them."""
     cost_limit: float | None
     spent: float
     stopped: str = field(default="")
@@ -160,6 +162,12 @@ class _Caller:
         calls.append(call)
         return call
 
+    def _without_secrets(self, text: str) -> str:
+        for secret in self.secrets:
+            if secret in text:
+                text = text.replace(secret, REMOVED)
+        return text
+
     def _kept(self, model: str, output: ModelOutput, seconds: float) -> Call:
         reply, usage = reply_of(output), output.usage
         prompt, cached, written = None, 0, 0
@@ -173,7 +181,7 @@ class _Caller:
         )
         price = priced(model, prompt, reply.output_tokens, cached, written)
         return Call(
-            reply=self.scrub(reply.text),
+            reply=self._without_secrets(reply.text),
             stop_reason=reply.stop_reason,
             input_tokens=prompt,
             output_tokens=reply.output_tokens,
@@ -297,7 +305,16 @@ def _build(request: BuildRequest) -> tuple[list[Outcome], str]:
     journal = Journal(request.folder, write=True)
     spent = sum(record.price or 0.0 for record in journal.all())
     progress = Progress(len(run.made), quiet=request.quiet, spent=spent)
-    caller = _Caller(run, journal, models, progress, make_scrub(), request.cost_limit, spent)
+    caller = _Caller(
+        run=run,
+        journal=journal,
+        models=models,
+        progress=progress,
+        scrub=make_scrub(),
+        secrets=secret_values(),
+        cost_limit=request.cost_limit,
+        spent=spent,
+    )
 
     outcomes: dict[str, Outcome] = {}
 
