@@ -15,7 +15,13 @@ HEAD = (
 
 def sections(command: click.Command, path: tuple[str, ...]) -> Iterator[str]:
     """A section a command, groups before what they hold."""
-    context = click.Context(command, info_name=" ".join(path), max_content_width=100)
+    # as the group's own settings have it: a context of its own would not know of -h
+    context = click.Context(
+        command,
+        info_name=" ".join(path),
+        max_content_width=100,
+        help_option_names=["-h", "--help"],
+    )
     yield f"## {' '.join(path)}\n\n```text\n{command.get_help(context)}\n```\n"
     if isinstance(command, click.Group):
         for name in sorted(command.commands):

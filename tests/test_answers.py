@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safepyramid.answers import (
@@ -622,12 +622,14 @@ def asked_form(rules):
     return json.dumps({"analysis": "a", "violated_rules": entries})
 
 
+@settings(deadline=None)  # A busy machine is no fault of the parser.
 @given(texts)
 def test_no_text_raises(text):
     outcome(parse_violated_rules(text, RULES))
     outcome(parse_verdict(text))
 
 
+@settings(deadline=None)
 @given(values, st.sampled_from(["", "So: ", "```json\n", "<think></think>"]))
 def test_no_value_raises(value, before):
     text = before + json.dumps(value)
@@ -635,6 +637,7 @@ def test_no_value_raises(value, before):
     outcome(parse_verdict(text))
 
 
+@settings(deadline=None)
 @given(
     texts, texts, st.text(max_size=9), st.none() | st.integers(0, 9), st.none() | st.integers(0, 9)
 )
@@ -644,6 +647,7 @@ def test_no_reply_raises(text, reasoning, stop, output, thinking):
     outcome(verdict_from_reply(reply))
 
 
+@settings(deadline=None)
 @given(numbers)
 def test_a_rendered_answer_comes_back(rules):
     answer = parse_violated_rules(asked_form(rules), RULES)
@@ -651,6 +655,7 @@ def test_a_rendered_answer_comes_back(rules):
     assert answer.unknown_rules == rules - RULES
 
 
+@settings(deadline=None)
 @given(numbers, st.text("<think>abc{}[]\"'`\n", max_size=40))
 def test_wrapping_changes_nothing(rules, thoughts):
     plain = asked_form(rules)
@@ -667,6 +672,7 @@ def test_wrapping_changes_nothing(rules, thoughts):
         assert (answer.violated, answer.strict) == (rules, False)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(1, 40)).flatmap(
         lambda rules: st.tuples(st.just(rules), st.permutations(rules))
@@ -677,12 +683,14 @@ def test_the_order_of_entries_does_not_matter(lists):
     assert first == second
 
 
+@settings(deadline=None)
 @given(numbers, numbers)
 def test_two_answers_are_read_only_if_they_agree(first, second):
     answer = parse_violated_rules(f"{asked_form(first)} or {asked_form(second)}", RULES)
     assert outcome(answer) == (first if first == second else UNPARSED)
 
 
+@settings(deadline=None)
 @given(numbers)
 def test_a_cut_answer_is_never_read(rules):
     text = asked_form(rules)

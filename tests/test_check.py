@@ -272,7 +272,7 @@ def test_every_problem_of_every_case_is_reported():
 def test_only_what_would_spoil_a_run_stops_it():
     require_clean([L0, L1, L2])
     require_clean([L1])
-    require_clean([replace(L0, domain="privacy", rubric=(), framework="x")])
+    require_clean([replace(L0, domain="privacy", framework="x")])
     with pytest.raises(DataError, match=r"^the data cannot be run: A: id another case has the id"):
         require_clean([replace(L0, id="a"), replace(L0, id="A")])
     for changes, message in (
@@ -282,12 +282,26 @@ def test_only_what_would_spoil_a_run_stops_it():
             {"ground_truth_violations": frozenset({2, 9})},
             "frau-001-l0: ground_truth_violations names rules that the policy lacks: 9",
         ),
+        ({"rubric": L0.rubric[:2]}, "frau-001-l0: rubric lacks rules of the policy: 1"),
+        ({"rubric": L1.rubric}, "frau-001-l0: rubric has rules that the policy lacks: 4, 5"),
+        ({"id": "a\ud800"}, "a\\ud800: id holds half of a surrogate pair: '\\ud800' at 1"),
     ):
         with pytest.raises(DataError) as caught:
             require_clean([replace(L0, **changes)])
         assert message in str(caught.value)
     with pytest.raises(DataError, match="; and 5 more; see"):
         require_clean([replace(L0, id=str(n), conversation="") for n in range(25)])
+
+
+def test_half_a_surrogate_pair_is_reported_in_words_that_can_be_written():
+    half = "\udc00"
+    bad = replace(
+        L0, id=half, conversation=CONVERSATION + half, policy=L0.policy.replace("C", half, 1)
+    )
+    problems = check_cases([bad])
+    assert [problem.field for problem in problems] == ["id", "conversation", "policy"]
+    assert all("half of a surrogate pair: '\\udc00'" in problem.message for problem in problems)
+    render_problems(problems, {}, [bad]).encode("utf-8")
 
 
 def test_rendered_problems():

@@ -110,7 +110,7 @@ def test_ground_truth_in_all_spellings(write, value):
     assert case.ground_truth_violations == {1, 4}
 
 
-@pytest.mark.parametrize("value", [[], "[]", ""])
+@pytest.mark.parametrize("value", [[], "[]"])
 def test_no_violation_in_all_spellings(write, value):
     [case] = load_benchmark(write([row(ground_truth_violations=value)]))[1]
     assert case.ground_truth_violations == frozenset()
@@ -190,6 +190,9 @@ def test_parquet_columns(tmp_path):
         (b'[{"id": "a",}]', "is not valid JSON (line 1, column 13"),
         (b'{"id": 1}\n{"id": 2}\n{"id"', "line 3, stops in the middle"),
         (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
+        (b'{"id": 1}\n' + b"[" * 100_000 + b"]" * 100_000, "line 2, is nested too deeply"),
+        (b'[{"id": ' + b"9" * 5_000 + b"}]", "holds a number with too many digits"),
+        (b'{"id": 1}\n{"id": ' + b"9" * 5_000 + b"}", "line 2, holds a number with too many"),
         (b"[]", "holds no cases"),
         (b"{}", "holds no cases: expected"),
         (b'{"data": {}}', "holds no cases: expected"),
@@ -229,6 +232,14 @@ def test_paths_that_are_no_file(tmp_path, write):
         ({"conversation": [{"role": "user"}]}, "conversation is [{'role': 'user'}], must be text"),
         ({"framework": 3}, "framework is 3, must be text"),
         ({"ground_truth_violations": None}, "ground_truth_violations is missing"),
+        ({"ground_truth_violations": ""}, "ground_truth_violations is '', must be a list"),
+        ({"ground_truth_violations": " \n"}, "ground_truth_violations is ' \\n', must be a list"),
+        ({"ground_truth_violations": "[" * 100_000}, "must be a list of rule numbers"),
+        ({"ground_truth_violations": "[" * 900 + "]" * 900}, "must be a list of rule numbers"),
+        ({"ground_truth_violations": "9" * 5_000}, "must be a list of rule numbers"),
+        ({"rubric": "[" * 100_000}, "must have violations and non_violations"),
+        ({"rubric": "[" * 900 + "]" * 900}, "must have violations and non_violations"),
+        ({"rubric": '{"violations": ' + "9" * 5_000 + "}"}, "must have violations and"),
         ({"ground_truth_violations": [True]}, "ground_truth_violations is [True], must be a list"),
         ({"ground_truth_violations": [1.5]}, "is [1.5], must be a list of rule numbers"),
         ({"ground_truth_violations": "1 and 4"}, "is '1 and 4', must be a list"),

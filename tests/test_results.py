@@ -501,3 +501,11 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
         write_results(path, [Prediction("b", State.REFUSED, note=object())], model="m")
     assert path.read_bytes() == before
     assert list(Path(tmp_path).iterdir()) == [path]
+
+
+@pytest.mark.parametrize("place", ["", "none/run.jsonl", "file/run.jsonl"])
+def test_a_place_that_cannot_be_written_is_one_line(tmp_path, place):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(DataError, match=r"\Acannot write [^\n]*\Z"):
+        write_results(tmp_path / place, [Prediction("a", State.REFUSED)], model="m")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]

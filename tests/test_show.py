@@ -74,3 +74,4 @@ def test_a_page_keeps_its_width_and_survives_odd_texts():
     page = shown(replace(page_case(), conversation="Hi [/]", policy="Be nice [/x]"))
     assert "Hi [/]" in page
     assert "Be nice [/x]" in page
+    assert "a\N{REPLACEMENT CHARACTER}b" in shown(replace(page_case(), conversation="a\ud800b"))

@@ -103,8 +103,8 @@ def _json(text: str, name: str) -> Any:
         if error.msg == "Extra data":
             return _json_lines(text, name)
         raise DataError(f"{name} {_damage(text, error)}") from error
-    except RecursionError as error:
-        raise DataError(f"{name} is nested too deeply to be a benchmark file") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{name} {_excess(error)}") from error
 
 
 def _json_lines(text: str, name: str) -> list[Any]:
@@ -115,6 +115,8 @@ def _json_lines(text: str, name: str) -> list[Any]:
                 rows.append(json.loads(line))
             except json.JSONDecodeError as error:
                 raise DataError(f"{name}, line {number}, {_damage(line, error)}") from error
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"{name}, line {number}, {_excess(error)}") from error
     return rows
 
 
@@ -123,6 +125,13 @@ def _damage(text: str, error: json.JSONDecodeError) -> str:
     if error.pos >= len(text) or not text.endswith(("}", "]")):
         return f"stops in the middle, after {len(text):,} characters: {_AGAIN}"
     return f"is not valid JSON (line {error.lineno}, column {error.colno}: {error.msg})"
+
+
+def _excess(error: Exception) -> str:
+    """What is wrong with valid JSON that Python cannot hold."""
+    if isinstance(error, RecursionError):
+        return "is nested too deeply to be a benchmark file"
+    return "holds a number with too many digits to be a benchmark file"
 
 
 def _unwrap(value: Any, name: str) -> Rows:

@@ -60,20 +60,21 @@ class _Row:
         if isinstance(value, str):
             try:
                 return json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):
                 return value
         return value
 
     def numbers(self, value: Any, field: str, *where: object) -> tuple[int, ...]:
         """Rule numbers from a list, one number, `"[1,4]"` or `"1,4"`, in order.
 
+        Blank text is a fault: that nothing is known must not read as an empty list.
         `where` fills the gaps in the name of the field, which only faults need.
         """
         if type(value) is list and set(map(type, value)) <= {int}:
             found = tuple(value)
         else:
             items = value
-            if isinstance(value, str):
+            if isinstance(value, str) and value.strip():
                 items = self.parsed(value if value.strip().startswith("[") else f"[{value}]")
             elif isinstance(value, int | float):
                 items = [value]
@@ -183,7 +184,10 @@ def _is_whole(value: object) -> bool:
 
 
 def _shown(value: object) -> str:
-    return "missing" if value is None else repr(value)[:60]
+    try:
+        return "missing" if value is None else repr(value)[:60]
+    except RecursionError:
+        return f"a {type(value).__name__} nested too deeply"
 
 
 def read_cases(rows: Iterable[Any], name: str, *, evidence: bool) -> list[Case]:

@@ -12,6 +12,9 @@ from safepyramid.policy import parse_policy
 from safepyramid.policy_text import take_notes
 from safepyramid.schema import Case, Level, Policy, RubricEntry, RuleType
 
+_HALF_PAIR = re.compile(r"[\ud800-\udfff]")
+"""Half of a surrogate pair: no character, and not to be written as UTF-8."""
+
 _PUBLISHED_ID = re.compile(r"([a-z]{4})-\d{3,}-(l[012])", re.IGNORECASE)
 
 
@@ -35,7 +38,8 @@ def check_cases(cases: Iterable[Case]) -> list[Problem]:
     Within a case: id against domain and level (ids of the published form), ground truth against
     policy, rubric and rule types, rubric against policy (numbers and texts), pairings, framework
     against level and policy, failure modes against rubric, rules that the policy names and does
-    not have, numbers other than 1 to N, conversations without turns. Between cases: ids that are
+    not have, numbers other than 1 to N, conversations without turns, halves of surrogate pairs in
+    id, conversation or policy. Between cases: ids that are
     the same but for letter case, and conversations that lack a level, have one twice or differ
     between levels. Levels are expected to be complete unless all cases are of one level.
 
@@ -57,9 +61,10 @@ def check_cases(cases: Iterable[Case]) -> list[Problem]:
 def require_clean(cases: Iterable[Case]) -> None:
     """Refuse cases that no run should be paid for, because their scores would mean nothing.
 
-    These are: ids that are the same but for letter case, empty conversations, policies without
-    rules, and ground truths that name rules the policy lacks. What else `check_cases` reports does
-    not stand in the way of a run. Cases of a filtered file are fine.
+    These are: ids that are the same but for letter case or that hold half of a surrogate pair,
+    empty conversations, policies without rules, ground truths that name rules the policy lacks,
+    and rubrics whose rules are not those of the policy. What else `check_cases` reports does not
+    stand in the way of a run. Cases of a filtered file are fine.
 
     Raises:
         DataError: Lists such problems, up to 20, and says how many there are.
@@ -72,7 +77,9 @@ def require_clean(cases: Iterable[Case]) -> None:
     if problems:
         shown = "; ".join(f"{p.case_id}: {p.field} {p.message}" for p in problems[:MAX_LISTED])
         more = f"; and {len(problems) - MAX_LISTED:,} more" if len(problems) > MAX_LISTED else ""
-        raise DataError(f"the data cannot be run: {shown}{more}; see `safepyramid validate`")
+        raise DataError(
+            _writable(f"the data cannot be run: {shown}{more}; see `safepyramid validate`")
+        )
 
 
 def render_problems(
@@ -95,7 +102,12 @@ def render_problems(
         f"data hash: {data_hash(cases)}",
         *(f"{problem.case_id}: {problem.field}: {problem.message}" for problem in problems),
     ]
-    return "\n".join(lines)
+    return _writable("\n".join(lines))
+
+
+def _writable(text: str) -> str:
+    """The text with halves of surrogate pairs as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 Findings = Iterator[tuple[str, str]]
@@ -107,6 +119,12 @@ def _id_form(case: Case) -> Findings:
         yield "id", f"begins with {match[1]!r}, but the domain is {case.domain!r}"
     if match and match[2].upper() != case.level:
         yield "id", f"ends with {match[2]!r}, but the level is {case.level}"
+
+
+def _half_pairs(case: Case, fields: Sequence[str] = ("id", "conversation", "policy")) -> Findings:
+    for field in fields:
+        if match := _HALF_PAIR.search(getattr(case, field)):
+            yield field, f"holds half of a surrogate pair: {match[0]!r} at {match.start()}"
 
 
 def _conversation(case: Case) -> Findings:
@@ -159,14 +177,19 @@ def _rubric_against_policy(rubric: Sequence[RubricEntry], policy: Policy) -> Fin
     judged = [entry.rule for entry in rubric]
     if twice := {rule for rule in judged if judged.count(rule) > 1}:
         yield "rubric", f"has more than one entry for rules {_listed(twice)}"
-    if extra := set(judged) - set(texts):
-        yield "rubric", f"has rules that the policy lacks: {_listed(extra)}"
-    if missing := set(texts) - set(judged):
-        yield "rubric", f"lacks rules of the policy: {_listed(missing)}"
+    yield from _other_rules(rubric, set(texts))
     for entry in rubric:
         text = _plain(take_notes(entry.text)[0])
         if entry.rule in texts and not (text and texts[entry.rule].startswith(text)):
             yield "rubric", f"the text of rule {entry.rule} is not how the policy's rule begins"
+
+
+def _other_rules(rubric: Sequence[RubricEntry], numbers: set[int]) -> Findings:
+    judged = {entry.rule for entry in rubric}
+    if extra := judged - numbers:
+        yield "rubric", f"has rules that the policy lacks: {_listed(extra)}"
+    if missing := numbers - judged:
+        yield "rubric", f"lacks rules of the policy: {_listed(missing)}"
 
 
 def _plain(text: str) -> str:
@@ -214,6 +237,7 @@ def _failure_modes(case: Case) -> Findings:
 
 _CHECKS: tuple[Callable[[Case], Findings], ...] = (
     _id_form,
+    _half_pairs,
     _conversation,
     _framework,
     _policy,
@@ -223,6 +247,7 @@ _CHECKS: tuple[Callable[[Case], Findings], ...] = (
 
 
 def _unusable(case: Case) -> Findings:
+    yield from _half_pairs(case, ("id",))
     if not case.conversation.strip():
         yield "conversation", "is empty"
     try:
@@ -231,6 +256,7 @@ def _unusable(case: Case) -> Findings:
         yield "policy", str(error)
         return
     yield from _outside(case, numbers)
+    yield from _other_rules(case.rubric, numbers)
 
 
 def _outside(case: Case, numbers: Iterable[int]) -> Findings:

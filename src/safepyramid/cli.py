@@ -4,6 +4,7 @@ Only click is imported here: what a command needs is imported inside it, so that
 the commands without an engine start at once.
 """
 
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +28,10 @@ class _Group(click.Group):
     """Prints our own errors as one line; everything else is a fault and keeps its traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                # a plain console that lacks a glyph must not cost a table that is paid for
+                stream.reconfigure(errors="replace")
         try:
             return super().invoke(ctx)
         except SafepyramidError as error:
@@ -253,10 +258,17 @@ def export(log: str, output: str | None) -> None:
 @main.command()
 @click.argument("file")
 def validate(file: str) -> None:
-    """Check a benchmark file and name every problem.
+    """Check a benchmark file, or a catalogue of scenarios, and name every problem.
 
-    FILE is a path, `sample`, or a Hugging Face dataset id. Exits with 1 if there is a problem.
+    FILE is a path, `sample`, or a Hugging Face dataset id; `scenarios` or a folder is a catalogue.
+    Exits with 1 if there is a problem.
     """
+    if file == "scenarios" or Path(file).is_dir():
+        from safepyramid.construct.scenarios import scenario_problems
+
+        faults = scenario_problems(None if file == "scenarios" else Path(file))
+        click.echo("\n".join([*faults, f"{file}: {len(faults)} problems"]))
+        sys.exit(1 if faults else 0)
     from safepyramid.check import check_cases, render_problems
     from safepyramid.dataset import load_benchmark
 

@@ -5,14 +5,15 @@ so that the same command goes on where it stopped and never goes on over other d
 settings.
 """
 
+import hashlib
+import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 import anyio
 from filelock import FileLock, Timeout
@@ -20,6 +21,7 @@ from inspect_ai import eval as inspect_eval
 from inspect_ai import eval_retry
 from inspect_ai.log import EvalLog
 from inspect_ai.model import GenerateConfig, Model, ModelUsage, get_model
+from pydantic import ValidationError
 
 from safepyramid.analysis.load import read_log
 from safepyramid.check import require_clean
@@ -33,7 +35,7 @@ from safepyramid.progress import shown
 from safepyramid.prompts.render import prompts_hash
 from safepyramid.providers.routes import require_route
 from safepyramid.results import Results, results_from_lines
-from safepyramid.runs import choose, earlier_runs
+from safepyramid.runs import EarlierRun, choose, earlier_runs, local_path
 from safepyramid.schema import Case, Protocol, State
 from safepyramid.score import baseline_rows, render_score, score_results
 from safepyramid.solvers import Budget, set_budget
@@ -135,6 +137,11 @@ def prepare(request: Request) -> Ready:
         limit=request.limit,
     )
     require_clean(cases)
+    try:
+        GenerateConfig(**request.given_config)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise RunError(f"{fault['loc'][0]} is {fault['input']!r}: {fault['msg'].lower()}") from None
     if request.model is not None:
         require_route(request.model, raw=_sends_raw(guard, request.protocol, cases[0]))
         _model(request)
@@ -160,6 +167,7 @@ def _model(request: Request) -> Model:
         # Inspect's messages for a missing key, package or provider are sentences for people
         # with markup and line breaks; one line is enough.
         text = " ".join(str(getattr(error, "message", error)).split())
+        text = re.sub(r"\[/?[a-z]+\]", "", text)
         raise RunError(f"model {request.model!r} cannot be used: {text}") from error
 
 
@@ -171,10 +179,18 @@ def _identity(request: Request, guard: Guard, cases: list[Case]) -> dict[str, An
         "data": data_hash(cases),
         "guard options": {**request.options, "structured": request.structured},
         "settings": {k: v for k, v in sorted(config.items()) if k in SETTINGS},
-        "model arguments": dict(request.model_args),
-        "model address": request.model_base_url,
+        # digests: an argument or an address may hold a secret, and this goes into the log
+        "model arguments": _digest(dict(request.model_args)),
+        "model address": _digest(request.model_base_url),
         "task version": TASK_VERSION,
     }
+
+
+def _digest(value: Any) -> str | None:
+    if not value:
+        return None
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def plan_text(request: Request) -> str:
@@ -195,16 +211,23 @@ def run(request: Request, ready: Ready) -> tuple[EvalLog, str]:
             another process is at work on it.
     """
     folder = Path(request.log_dir)
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".safepyramid.lock", blocking=False)
     try:
-        with lock:
-            return _run_locked(request, ready)
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / ".safepyramid.lock", blocking=False)
+        lock.acquire()
+    except OSError as error:
+        raise RunError(
+            f"{request.log_dir!r} cannot be written to ({error.strerror}); give another --log-dir"
+        ) from None
     except Timeout:
         raise RunError(
             f"another evaluation is writing to {request.log_dir!r}; wait for it, or give "
             "another --log-dir"
         ) from None
+    try:
+        return _run_locked(request, ready)
+    finally:
+        lock.release()
 
 
 def _run_locked(request: Request, ready: Ready) -> tuple[EvalLog, str]:
@@ -216,12 +239,12 @@ def _run_locked(request: Request, ready: Ready) -> tuple[EvalLog, str]:
         )
     if earlier is None:
         _try(request, ready)
-        return _watched(request, ready, 0, lambda: _start(request, ready)), ""
-    where = _path(earlier.log)
+        return _watched(request, ready, None, lambda: _start(request, ready)), ""
+    where = local_path(earlier.log.location)
     if earlier.done == len(ready.cases):
         return earlier.log, f"already complete, nothing was called: {where}"
     _try(request, ready)
-    log = _watched(request, ready, earlier.done, lambda: _retry(request, earlier.log))
+    log = _watched(request, ready, earlier, lambda: _retry(request, earlier.log))
     return log, f"resumed {where}: at least {earlier.done} of {len(ready.cases)} cases were kept"
 
 
@@ -237,17 +260,25 @@ def _try(request: Request, ready: Ready) -> None:
 
 
 def _watched(
-    request: Request, ready: Ready, kept: int, call: Callable[[], list[EvalLog]]
+    request: Request, ready: Ready, earlier: EarlierRun | None, call: Callable[[], list[EvalLog]]
 ) -> EvalLog:
     """Run with progress and budget; say what to do after an interruption."""
     if request.cost_limit is not None and request.model is not None:
-        set_budget(Budget(request.cost_limit, price=_pricer(request.model)))
+        price = _pricer(request.model)
+        usage = earlier.log.stats.model_usage.values() if earlier else ()
+        set_budget(Budget(request.cost_limit, price, spent=sum(map(price, usage))))
     stopped = "stopped; what was finished is kept: the same command goes on from here"
     try:
-        with shown(len(ready.cases), kept, quiet=request.display != "bar"):
+        with shown(
+            len(ready.cases), earlier.done if earlier else 0, quiet=request.display != "bar"
+        ):
             logs = call()
     except KeyboardInterrupt:
         raise RunError(stopped) from None
+    except SystemExit:
+        raise RunError(
+            "Inspect ended the run; give the same command with --display plain to see why"
+        ) from None
     finally:
         set_budget(None)
     if not logs or logs[0].status == "cancelled":
@@ -277,7 +308,7 @@ def _retry(request: Request, earlier: EvalLog) -> list[EvalLog]:
     given = request.given_config
     # by its address: a log without its samples would be run again from the start
     return eval_retry(
-        earlier.location,
+        local_path(earlier.location),
         log_dir=request.log_dir,
         score_display=False,
         display="none" if request.display == "bar" else request.display,  # type: ignore[arg-type]
@@ -298,21 +329,14 @@ def _pricer(model: str) -> Callable[[ModelUsage], float]:
     return price
 
 
-def _path(log: EvalLog) -> str:
-    """Where a log lies, as a path where it is a file here."""
-    return (
-        str(Path(url2pathname(urlsplit(log.location).path)))
-        if log.location.startswith("file:")
-        else log.location
-    )
-
-
 def _faults(results: Results) -> list[str]:
     """What went wrong in transport or with us, each kind once, with how often."""
     notes = Counter(p.note for p in results.predictions.values() if p.state is State.ERROR)
     if not notes:
         return []
-    lines = [f"{count} cases failed: {note}" for note, count in notes.most_common(3)]
+    lines = [
+        f"{count} case{'s' * (count > 1)} failed: {note}" for note, count in notes.most_common(3)
+    ]
     return [*lines, "the same command asks for the failed cases again", ""]
 
 
@@ -325,9 +349,9 @@ def summary(request: Request, ready: Ready, log: EvalLog, note: str) -> str:
         *([note, ""] if note else []),
         *_faults(results),
         f"{ready.guard.name}{shown} · {request.protocol} · {request.dataset}",
-        render_score(result, baselines=baseline_rows(ready.cases)),
+        render_score(result, baselines=baseline_rows(ready.cases, protocol=request.protocol)),
         "",
-        f"log: {_path(log)}",
+        f"log: {local_path(log.location)}",
         f"see each case: inspect view start --log-dir {request.log_dir}",
     ]
     return "\n".join(lines)

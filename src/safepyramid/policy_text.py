@@ -219,7 +219,7 @@ MENTION = (
 """A pattern for "Rule 16", "Rules 3, 5 and 9", "Rules 4-6"; use it without regard to case."""
 
 _MENTION = re.compile(MENTION, re.IGNORECASE)
-_NOTE = re.compile(r"\s*\[\s*overrides?\b\s*:?([^\]\d]*\d[^\]]*)\]", re.IGNORECASE)
+_NOTE = re.compile(r"(?<!\s)\s*+\[\s*+overrides?\b\s*+:?([^\[\]\d]*+\d[^\[\]]*+)\]", re.IGNORECASE)
 _SPAN = re.compile(rf"(\d{{1,3}})(?:{_TO}\#?(\d{{1,3}}))?", re.IGNORECASE)
 
 

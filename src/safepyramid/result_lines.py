@@ -85,21 +85,30 @@ def _json_lines(
 
 
 def write_lines(path: str | Path, lines: Iterable[Mapping[str, Any]]) -> int:
-    """Write lines to a file that appears whole or not at all, and count them."""
+    """Write lines to a file that appears whole or not at all, and count them.
+
+    Raises:
+        DataError: The file cannot be written there.
+    """
     path = Path(path)
+    if path.is_dir():
+        raise DataError(f"cannot write {path}: it is a folder; name a file in it")
+    # Made before the file is opened, so that a fault of their source is not taken for one of the
+    # file. Escaped to ASCII: a model's text may hold half a surrogate pair.
+    rows = [json.dumps(line) + "\n" for line in lines]
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("w", encoding="utf-8", newline="\n") as file:
-            count = 0
-            for count, line in enumerate(lines, 1):  # noqa: B007
-                # Escaped to ASCII: a model's text may hold half a surrogate pair.
-                file.write(json.dumps(line) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-        return count
-    finally:
-        part.unlink(missing_ok=True)
+        try:
+            with part.open("w", encoding="utf-8", newline="\n") as file:
+                file.writelines(rows)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror}; choose another place") from error
+    return len(rows)
 
 
 def to_prediction(line: Mapping[str, Any], where: str) -> Prediction:

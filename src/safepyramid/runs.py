@@ -4,6 +4,7 @@ Inspect recovers and resumes; here it is decided what may be resumed. A run and 
 share a task id; the log that got furthest stands for them all.
 """
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ def earlier_runs(
     runs: dict[str, EarlierRun] = {}
     for info in list_eval_logs(log_dir):
         try:
-            log = read_eval_log(info, header_only=True)
+            log = read_eval_log(local_path(info.name), header_only=True)
             if not (
                 log.eval.task_registry_name == f"safepyramid/{protocol}"
                 and log.eval.model == model
@@ -62,7 +63,7 @@ def _cases_done(log: EvalLog) -> int:
     return len(
         {
             sample.id
-            for sample in read_eval_log_sample_summaries(log.location)
+            for sample in read_eval_log_sample_summaries(local_path(log.location))
             if sample.completed and not sample.error
         }
     )
@@ -86,3 +87,9 @@ def choose(runs: Sequence[EarlierRun], identity: Mapping[str, Any]) -> EarlierRu
                 "or start anew with --fresh (the old log stays) or another --log-dir"
             )
     return None
+
+
+def local_path(location: str) -> str:
+    """A log's place as a path; Inspect writes `file://` before paths without quoting them."""
+    path = location.removeprefix("file://")
+    return path[1:] if re.match(r"/[A-Za-z]:", path) else path

@@ -47,14 +47,15 @@ def _from_answer(case: Case, answer: Answer) -> Prediction:
 
 def _from_replies(case: Case, guard: Guard, replies: Mapping[str, Any]) -> Prediction:
     assert guard.per_rule is not None
-    judgments = [
-        Judgment(
-            question.target.number,
-            guard.per_rule.parse(Reply(**replies[str(question.target.number)]), question),
-        )
-        for question in rule_questions(case)
-        if str(question.target.number) in replies
-    ]
+    judgments, questions = [], rule_questions(case)
+    for question in questions:
+        reply = replies.get(str(question.target.number))
+        if reply is None or reply["error"]:
+            # a call of ours that failed must not become a verdict, nor the case a prediction
+            note = reply["error"] if reply else "a judgment is missing"
+            return Prediction(case.id, State.ERROR, note=note)
+        verdict = guard.per_rule.parse(Reply(**reply), question)
+        judgments.append(Judgment(question.target.number, verdict))
     return aggregate(case, judgments)
 
 

@@ -24,6 +24,7 @@ _CONTROLS = dict.fromkeys(
         *range(0x7F, 0xA0),
         *range(0x202A, 0x202F),
         *range(0x2066, 0x206A),
+        *range(0xD800, 0xE000),  # Half of a surrogate pair cannot be written at all.
     ],
     "\N{REPLACEMENT CHARACTER}",
 )

@@ -6,21 +6,25 @@ a better parser (`inspect score`).
 """
 
 import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Any
 
 import anyio
-from inspect_ai.model import GenerateConfig, ModelOutput, get_model
+from inspect_ai.model import GenerateConfig, ModelOutput, ModelUsage, get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.util import LimitExceededError
 
 from safepyramid.case_rows import read_cases
 from safepyramid.errors import RunError
 from safepyramid.guards import load_guard
-from safepyramid.guards.base import Guard, RuleQuestion, predicted_rules, rule_questions
+from safepyramid.guards.base import Guard, Prompt, RuleQuestion, predicted_rules, rule_questions
 from safepyramid.providers.calls import call_settings, chat_messages, reply_of
 from safepyramid.providers.routes import require_route
-from safepyramid.schema import Case, Reply
-from safepyramid.secrets import make_scrub
+from safepyramid.schema import Case, Reply, RuleType
+from safepyramid.secrets import scrubbed
+from safepyramid.tokens import estimate_tokens
 
 REPLIES = "replies"
 """Store key of the per-rule protocol: rule number (as text) -> reply."""
@@ -50,12 +54,18 @@ def ask_policy(
         if made.predict is not None:
             return predicted(state, made, case)
         assert made.per_policy is not None
-        check_budget()
         prompt, model = made.per_policy.render(case), get_model()
         require_route(str(model), raw=prompt.raw)
         state.messages = chat_messages(prompt, str(model))
-        state = await generate(state, **call_settings(prompt, model.config.extra_body))
-        spend(state.output)
+        settings = call_settings(prompt, model.config.extra_body)
+        try:
+            async with budgeted(prompt) as spend:
+                state = await generate(state, **settings)
+                spend(state.output)
+        except (LimitExceededError, RunError):
+            raise
+        except Exception as error:
+            raise RunError(told(error)) from None
         return state
 
     return solve
@@ -81,15 +91,12 @@ def ask_rules(
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         case = case_of(state)
         if made.predict is not None:
-            return predicted(state, made, case)
+            return predicted(state, made, case, without=RuleType.CONDITIONAL)
         replies = await ask_each(made, rule_questions(case))
         state.store.set(REPLIES, {str(rule): asdict(reply) for rule, reply in replies.items()})
-        failed = {rule: reply.error for rule, reply in replies.items() if reply.error}
+        failed = [reply.error for reply in replies.values() if reply.error]
         if failed:
-            rule, error = next(iter(failed.items()))
-            raise RunError(
-                f"{len(failed)} of {len(replies)} judgments failed, Rule {rule} with: {error}"
-            )
+            raise RunError(f"a judgment failed: {failed[0]}")
         return state
 
     return solve
@@ -108,17 +115,15 @@ async def ask_each(guard: Guard, questions: list[RuleQuestion]) -> dict[int, Rep
 
     async def ask(question: RuleQuestion) -> None:
         try:
-            check_budget()
             prompt = render(question)
             require_route(str(model), raw=prompt.raw)
             settings = GenerateConfig(**call_settings(prompt, model.config.extra_body))
-            output = await model.generate(chat_messages(prompt, str(model)), config=settings)
+            async with budgeted(prompt) as spend:
+                output = await model.generate(chat_messages(prompt, str(model)), config=settings)
+                spend(output)
         except Exception as error:
-            replies[question.target.number] = Reply(
-                "", error=make_scrub()(f"{type(error).__name__}: {error}")
-            )
+            replies[question.target.number] = Reply("", error=told(error))
         else:
-            spend(output)
             replies[question.target.number] = reply_of(output)
 
     await ask(questions[0])
@@ -134,21 +139,47 @@ def case_of(state: TaskState) -> Case:
     return read_cases([row], f"sample {state.sample_id}", evidence=False)[0]
 
 
-def predicted(state: TaskState, guard: Guard, case: Case) -> TaskState:
-    """Keep what a guard without a model says."""
-    rules = predicted_rules(guard, case)
+def predicted(
+    state: TaskState, guard: Guard, case: Case, without: RuleType | None = None
+) -> TaskState:
+    """Keep what a guard without a model says; per rule, conditionals are never asked about."""
+    types = case.rule_types
+    rules = [
+        rule
+        for rule in predicted_rules(guard, case)
+        if without is None or types.get(rule) is not without
+    ]
     state.store.set(PREDICTED, rules)
     state.output = ModelOutput.from_content(guard.name, f"violated rules: {rules}")
     return state
 
 
-class Budget:
-    """What a run may spend in US dollars, and what it has spent."""
+def told(error: BaseException) -> str:
+    """A failed call's cause in one line: the provider's own words, without keys."""
+    attempt = getattr(error, "last_attempt", None)
+    cause = (attempt.exception() if attempt is not None else None) or error
+    return scrubbed(f"{type(cause).__name__}: {cause}", 300)
 
-    def __init__(self, limit: float, price: Any) -> None:
+
+class Budget:
+    """What a run may spend in US dollars, what it has spent, and what is under way."""
+
+    def __init__(
+        self, limit: float, price: Callable[[ModelUsage], float], spent: float = 0.0
+    ) -> None:
         self.limit = limit
         self.price = price
-        self.spent = 0.0
+        self.spent = spent
+        self.reserved = 0.0
+        self.calls = 0
+        self.paid = 0.0
+
+    def expected(self, prompt: Prompt) -> float:
+        """The price of the next call: the mean so far; before any, that of the prompt alone."""
+        if self.calls:
+            return self.paid / self.calls
+        tokens = sum(estimate_tokens(message.text) for message in prompt.messages)
+        return self.price(ModelUsage(input_tokens=tokens))
 
 
 _budget: Budget | None = None
@@ -160,16 +191,40 @@ def set_budget(budget: Budget | None) -> None:
     _budget = budget
 
 
-def check_budget() -> None:
-    """Raise before a call once the budget is used up; calls under way are kept."""
-    if _budget is not None and _budget.spent >= _budget.limit:
+@asynccontextmanager
+async def budgeted(prompt: Prompt) -> AsyncIterator[Callable[[ModelOutput], None]]:
+    """Hold a call to the budget: wait while calls under way may use it up, refuse once they have.
+
+    Yields:
+        What to call with the output, to count what it cost.
+
+    Raises:
+        RunError: if the budget does not reach for one more call.
+    """
+    budget = _budget
+    if budget is None:
+        yield lambda output: None
+        return
+    while (
+        budget.reserved and budget.spent + budget.reserved + budget.expected(prompt) > budget.limit
+    ):
+        await anyio.sleep(0.05)
+    expected = budget.expected(prompt)
+    if budget.spent + expected > budget.limit:
         raise RunError(
-            f"cost limit of ${_budget.limit:g} reached; run the same command with a higher "
+            f"cost limit of ${budget.limit:g} reached; run the same command with a higher "
             "--cost-limit to go on where this run stopped"
         )
+    budget.reserved += expected
 
+    def spend(output: ModelOutput) -> None:
+        if output.usage is not None:
+            cost = budget.price(output.usage)
+            budget.spent += cost
+            budget.paid += cost
+            budget.calls += 1
 
-def spend(output: ModelOutput) -> None:
-    """Count what a call cost."""
-    if _budget is not None and output.usage is not None:
-        _budget.spent += _budget.price(output.usage)
+    try:
+        yield spend
+    finally:
+        budget.reserved -= expected

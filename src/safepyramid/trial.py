@@ -18,7 +18,6 @@ from safepyramid.providers.routes import is_too_long, require_route
 from safepyramid.providers.templates import Tokenized, tokenize
 from safepyramid.schema import Answer, Case, Protocol, Reply, State, Verdict
 from safepyramid.secrets import scrubbed
-from safepyramid.solvers import spend
 from safepyramid.tokens import estimate_tokens
 
 SHOWN = 200
@@ -123,7 +122,6 @@ async def _ask(model: Model, prompt: Prompt, settings: Mapping[str, Any]) -> Rep
         if is_too_long(str(cause)):
             return Reply(str(cause), stop_reason="model_length")
         raise RunError(f"{model}: {_reason(cause)}") from error
-    spend(output)
     return reply_of(output)
 
 
