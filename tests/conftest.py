@@ -5,10 +5,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from running import KEY, Run, command
 from safepyramid.dataset import load_benchmark
 from safepyramid.schema import Case
+
+# a busy machine is no fault of the code under test
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")
