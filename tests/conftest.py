@@ -16,6 +16,12 @@ settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave helper modules alone: the search for doctests would import them a second time."""
+    helper = collection_path.suffix == ".py" and not collection_path.name.startswith("test_")
+    return True if helper else None
+
+
 @pytest.fixture(scope="session")
 def sample() -> list[Case]:
     return load_benchmark("sample")[1]
