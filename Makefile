@@ -10,7 +10,7 @@ eval: .venv/.runtime  ## evaluate the embedded baseline on the bundled sample
 	$(RUN)/safepyramid eval
 
 test: .venv/.dev  ## run all tests
-	$(RUN)/pytest -n auto $(ARGS)
+	$(RUN)/pytest -n auto --dist worksteal $(ARGS)
 
 lint: .venv/.dev
 	$(RUN)/ruff check .
