@@ -1,5 +1,6 @@
 """Write docs/cli.md from the commands themselves: `python scripts/write_cli_page.py`."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,4 +35,8 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    # with `-` to stdout, for a comparison
+    if sys.argv[1:] == ["-"]:
+        sys.stdout.buffer.write(page().encode())
+    else:
+        PAGE.write_text(page(), encoding="utf-8")
