@@ -142,6 +142,12 @@ class FailureModeMetadata:
     """Base rules that are violated only because an active conditional is unmet."""
 
 
+def conversation_of(case_id: str) -> str:
+    """A case id without its level; an id of another form as it is."""
+    head, _, tail = case_id.rpartition("-")
+    return head if head and tail.lower() in ("l0", "l1", "l2") else case_id
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """One conversation with one policy: the unit that is predicted and scored."""
@@ -164,8 +170,7 @@ class Case:
     @property
     def conversation_id(self) -> str:
         """The id without its level: cases that share it are not independent."""
-        head, _, tail = self.id.rpartition("-")
-        return head if head and tail.lower() in ("l0", "l1", "l2") else self.id
+        return conversation_of(self.id)
 
     @property
     def rule_types(self) -> dict[int, RuleType]:

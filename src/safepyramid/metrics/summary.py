@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from safepyramid.metrics.rulesets import EPSILONS, RMR_TAUS, errors, matches, mean_match
-from safepyramid.schema import Level, RuleType, State
+from safepyramid.schema import Level, RuleType, State, conversation_of
 
 POOLED = "ALL"
 """The group of all levels: pooled over cases, not the mean of the three level values."""
@@ -37,8 +37,7 @@ class Record:
     @property
     def conversation_id(self) -> str:
         """The case id without its level. Cases that share it are not independent: see `stats.py`."""
-        head, _, tail = self.case_id.rpartition("-")
-        return head if head and tail.lower() in ("l0", "l1", "l2") else self.case_id
+        return conversation_of(self.case_id)
 
 
 class CaseScore(NamedTuple):
