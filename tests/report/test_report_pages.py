@@ -62,12 +62,23 @@ def visit(browser: Any, site: Path) -> Iterator[Open]:
         page.on("request", watch)
         path, _, query = name.partition("?")
         page.goto((site / path).as_uri() + (f"?{query}" if query else ""))
+        settled(page)
         return page
 
     yield go
     for context in contexts:
         context.close()
     assert not trouble
+
+
+def settled(page: Any) -> None:
+    """Wait until the page shows what was chosen last: its data files come on their own."""
+    page.locator("#main:not([aria-busy])").wait_for(state="attached")
+
+
+def choose(page: Any, name: str, value: str) -> None:
+    page.select_option(f"[name={name}]", value)
+    settled(page)
 
 
 def shown(page: Any, selector: str) -> list[str]:
@@ -111,24 +122,24 @@ def test_the_leaderboard_sorts_with_what_is_undefined_last(visit: Open) -> None:
 def test_the_leaderboard_filters(visit: Open, site: Path) -> None:
     page = visit("index.html")
     before = first_block(page, "td[data-level=ALL] .v")
-    page.select_option("[name=metric]", "rdr")
+    choose(page, "metric", "rdr")
     assert first_block(page, "td[data-level=ALL] .v") != before
     assert "RDR ↓" in page.locator("#board-says").inner_text()
-    page.select_option("[name=metric]", "rmr")
+    choose(page, "metric", "rmr")
     assert first_block(page, "td[data-level=ALL] .v") == before
     blocks = len(shown(page, ".block h2"))
     page.uncheck("[name=published]")
     assert len(shown(page, ".block h2")) == blocks - 2
     page.uncheck("[name=baselines]")
     assert "baseline" not in " ".join(first_block(page, "th"))
-    page.select_option("[name=protocol]", "per_rule")
+    choose(page, "protocol", "per_rule")
     assert all(text.startswith("Per-rule") for text in shown(page, ".block h2"))
-    page.select_option("[name=protocol]", "")
-    page.select_option("[name=domain]", "fraud")
+    choose(page, "protocol", "")
+    choose(page, "domain", "fraud")
     assert first_block(page, ".scored")[0] == "6 / 6" or first_block(page, ".scored")[0].endswith(
         "/ 6"
     )
-    page.select_option("[name=level]", "L2")
+    choose(page, "level", "L2")
     assert first_block(page, ".scored")[0].endswith("/ 2")
     assert "L2" in page.locator("#board-says").inner_text()
 
@@ -153,13 +164,16 @@ def test_failures_can_be_walked(visit: Open, site: Path) -> None:
     ]
     page.locator("#case-list tbody a").first.click()
     page.wait_for_url(f"**/{wanted[0]}.html?*")
+    settled(page)
     assert page.locator("#where").inner_text() == f"1 of {len(wanted)}"
     assert page.locator("#previous").get_attribute("aria-disabled") == "true"
     page.locator("#next").click()
     page.wait_for_url(f"**/{wanted[1]}.html?*")
+    settled(page)
     assert page.locator("#where").inner_text() == f"2 of {len(wanted)}"
     page.keyboard.press("j")
     page.wait_for_url(f"**/{wanted[2]}.html?*")
+    settled(page)
     page.keyboard.press("ArrowLeft")
     page.wait_for_url(f"**/{wanted[1]}.html?*")
 
@@ -171,18 +185,18 @@ def _hrefs(page: Any, selector: str) -> list[str]:
 def test_cases_filter_by_level_domain_type_and_mode(visit: Open) -> None:
     page = visit(f"cases.html?run={WEAK}")
     every = len(_hrefs(page, "#case-list tbody a"))
-    page.select_option("[name=type]", "exception")
+    choose(page, "type", "exception")
     rows = page.locator("#case-list tbody tr").all_inner_texts()
     assert 0 < len(rows) < every
     assert all("(exception)" in row for row in rows)
-    page.select_option("[name=mode]", "FM-C1")
+    choose(page, "mode", "FM-C1")
     rows = page.locator("#case-list tbody tr").all_inner_texts()
     assert rows
     assert all("FM-C1" in row for row in rows)
-    page.select_option("[name=type]", "")
-    page.select_option("[name=mode]", "")
-    page.select_option("[name=level]", "L2")
-    page.select_option("[name=domain]", "privacy")
+    choose(page, "type", "")
+    choose(page, "mode", "")
+    choose(page, "level", "L2")
+    choose(page, "domain", "privacy")
     rows = page.locator("#case-list tbody tr").all_inner_texts()
     assert rows
     assert all("L2\tprivacy" in row for row in rows)
@@ -249,22 +263,23 @@ def test_two_runs_compare(visit: Open, site: Path) -> None:
     assert float(difference) == pytest.approx(float(second) - float(first), abs=0.11)
     assert float(difference) > 0
     page.locator("#swap").click()
+    settled(page)
     assert float(row.nth(2).inner_text().replace("−", "-")) == -float(difference)
     cells = [
         int(text)
         for text in page.locator("#crosstab tbody tr").last.locator("td").all_inner_texts()
     ]
     assert cells[0] == 36 == sum(cells[1:])
-    page.select_option("[name=flip]", "b")
+    choose(page, "flip", "b")
     assert page.locator("#flip-list tbody tr").count() == cells[2]
-    page.select_option("[name=flip]", "a")
+    choose(page, "flip", "a")
     assert page.locator("#flip-list tbody tr").count() == cells[3]
 
 
 def test_runs_that_cannot_be_compared_say_so(visit: Open) -> None:
     page = visit(f"compare.html?a={STRONG}&b=lab-strong-per-rule")
     assert "differ in protocol" in page.locator("#pair-warning").inner_text()
-    page.select_option("[name=b]", "lab-other-per-policy")
+    choose(page, "b", "lab-other-per-policy")
     assert "only the 12 of 36" in page.locator("#pair-warning").inner_text()
 
 

@@ -82,6 +82,17 @@
     return loading[slug];
   }
 
+  /* The rows of these runs, or null where a later choice has overtaken this one. */
+  let asked = 0;
+  async function newestRows(...slugs) {
+    const mine = ++asked;
+    $("#main").setAttribute("aria-busy", "true");
+    const rows = await Promise.all(slugs.map(runRows));
+    if (mine !== asked) return null;
+    $("#main").removeAttribute("aria-busy");
+    return rows;
+  }
+
   function readOutcome(text) {
     if (text == null) return null;
     const [head, ...rest] = text.split(" ");
@@ -211,12 +222,14 @@
     fill(form, given());
     const show = async () => {
       const filter = valuesOf(form);
-      const rows = await runRows(filter.run);
+      const newest = await newestRows(filter.run);
+      if (!newest) return;
+      const [rows] = newest;
       const found = window.SP_INDEX.cases
         .map((row, i) => [row, readOutcome(rows[i])])
         .filter(([row, outcome]) => chosen(row, outcome, filter));
-      const asked = rows.filter((row) => row != null).length;
-      $("#count").textContent = `${found.length.toLocaleString("en")} of ${asked.toLocaleString("en")} cases of this run`;
+      const ran = rows.filter((row) => row != null).length;
+      $("#count").textContent = `${found.length.toLocaleString("en")} of ${ran.toLocaleString("en")} cases of this run`;
       const query = asQuery({ ...filter, q: "" });
       showRows($("#case-list tbody"), found, ([[slug, id, level, domain], outcome]) => element("tr", [
         element("th", element("a", id, { href: `case/${encodeURIComponent(slug)}.html?${query}` }), { scope: "row" }),
@@ -257,7 +270,9 @@
   }
 
   async function walk(filter, own) {
-    const rows = await runRows(filter.run);
+    const newest = await newestRows(filter.run);
+    if (!newest) return;
+    const [rows] = newest;
     const cases = window.SP_INDEX.cases;
     const found = cases.map((_, i) => i).filter((i) => chosen(cases[i], readOutcome(rows[i]), filter));
     const at = found.indexOf(own);
@@ -359,7 +374,9 @@
     fill(filterForm, given());
     if (form.a.value === form.b.value && form.b.options.length > 1) form.b.selectedIndex = form.a.selectedIndex ? 0 : 1;
     const show = async () => {
-      const [a, b] = await Promise.all([runRows(form.a.value), runRows(form.b.value)]);
+      const newest = await newestRows(form.a.value, form.b.value);
+      if (!newest) return;
+      const [a, b] = newest;
       const filter = valuesOf(filterForm);
       showDifference(data, form.a.selectedIndex, form.b.selectedIndex);
       const pairs = window.SP_INDEX.cases
