@@ -122,6 +122,10 @@ READ = {
     "full-width digits and comma": ('{"violated_rules": "３，７"}', {3, 7}),
     "Arabic digits": ('{"violated_rules": ["٣"]}', {3}),
     "map from number to explanation": ('{"violated_rules": {"3": "why", "Rule 7": "why"}}', {3, 7}),
+    "explanations that begin like a denial": (
+        '{"violated_rules": {"3": "False claims about a cure", "7": "Complied with the demand"}}',
+        {3, 7},
+    ),
     "map to true": ('{"violated_rules": {"3": true}}', {3}),
     "map to objects": ('{"violated_rules": {"3": {"explanation": "why"}}}', {3}),
     "empty map": ('{"violated_rules": {}}', set()),
@@ -257,6 +261,12 @@ NOT_READ = {
     ),
     "entry with two numbers": ('{"violated_rules": [{"rule": 3, "rule_number": 4}]}', UNPARSED),
     "entry with its number twice": ('{"violated_rules": [{"rule": 3, "rule": 4}]}', UNPARSED),
+    "map to false with a reason": ('{"violated_rules": {"3": "False: stays calm"}}', UNPARSED),
+    "map to a rule that was followed": (
+        '{"violated_rules": {"3": "Complied with this rule"}}',
+        UNPARSED,
+    ),
+    "map to one word of compliance": ('{"violated_rules": {"3": "Complied."}}', UNPARSED),
     "entry that denies": ('{"violated_rules": [{"rule": 3, "violated": false}]}', UNPARSED),
     "entry that denies in words": (
         '{"violated_rules": [{"rule": 3, "verdict": "not_violated"}]}',

@@ -68,7 +68,9 @@ _EXPLAINED = re.compile(
 )
 _SECOND_LABEL = re.compile(r"\brules?[\s_#]*\d+\s*:", re.IGNORECASE)
 _DENIAL = re.compile(
-    r"\W*(?:(?:is|was)\s+)?(?:not?[\s_-]+violat|non[\s_-]?violat|notviolat|complian|complied|false\b"
+    r"\W*(?:(?:is|was)\s+)?(?:not?[\s_-]+violat|non[\s_-]?violat|notviolat|complian"
+    # "False claims about a cure" and "Complied with the demand" tell of violations.
+    r"|false\b(?!\s+\w)|complied\b(?!\s+with\b(?!.{0,30}\b(?:rule|polic|requirement|standard)))"
     r"|(?:no|none|met|satisfied|pass(?:ed)?|n/?a|not\s+applicable)\W*$)",
     re.IGNORECASE,
 )
