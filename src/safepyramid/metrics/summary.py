@@ -4,6 +4,7 @@ Every share is a fraction from 0 to 1 in full precision, and None where it is un
 answered cases are scored. Published tables round each RMR@τ to 0.01 % before they average.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -193,11 +194,12 @@ def rule_metrics(records: Iterable[RuleRecord]) -> dict[str, dict[str, dict[str,
         that were not answered), `refused_rate`, `accuracy`, `precision`, `recall`, `f1`, `tp`, `fp`,
         `fn`, `tn`. A level without judgments has an "all" row of zeros and Nones.
     """
-    rows: dict[str, dict[str, list[RuleRecord]]] = {name: {"all": []} for name in GROUPS}
-    for record in records:
+    rows: dict[str, dict[str, Counter[_Outcome]]] = {name: {"all": Counter()} for name in GROUPS}
+    for record, count in Counter(records).items():
+        outcome = record.gold, record.violated
         for level in (record.level.value, POOLED):
-            rows[level]["all"].append(record)
-            rows[level].setdefault(record.type.value, []).append(record)
+            rows[level]["all"][outcome] += count
+            rows[level].setdefault(record.type.value, Counter())[outcome] += count
     order = ("all", *(kind.value for kind in RuleType))
     return {
         level: {kind: _verdict_scores(by_type[kind]) for kind in order if kind in by_type}
@@ -205,22 +207,23 @@ def rule_metrics(records: Iterable[RuleRecord]) -> dict[str, dict[str, dict[str,
     }
 
 
-def _verdict_scores(records: list[RuleRecord]) -> dict[str, Any]:
-    n = len(records)
-    refused = sum(r.violated is None for r in records)
-    correct = sum(r.violated is r.gold for r in records)
-    tp = sum(r.gold and r.violated is True for r in records)
-    fp = sum(not r.gold and r.violated is True for r in records)
-    positives = sum(r.gold for r in records)
-    fn = positives - tp
+_Outcome = tuple[bool, bool | None]
+"""Truth and verdict of a judgment."""
+
+
+def _verdict_scores(counts: Mapping[_Outcome, int]) -> dict[str, Any]:
+    n = sum(counts.values())
+    tp, fp, tn = (counts.get(key, 0) for key in ((True, True), (False, True), (False, False)))
+    refused = counts.get((True, None), 0) + counts.get((False, None), 0)
+    fn = counts.get((True, False), 0) + counts.get((True, None), 0)
     return {
         "n": n,
         "n_refused": refused,
         "refused_rate": ratio(refused, n),
-        "accuracy": ratio(correct, n),
+        "accuracy": ratio(tp + tn, n),
         "precision": ratio(tp, tp + fp),
-        "recall": ratio(tp, positives),
-        "f1": ratio(2 * tp, 2 * tp + fp + fn) if positives else None,
+        "recall": ratio(tp, tp + fn),
+        "f1": ratio(2 * tp, 2 * tp + fp + fn) if tp + fn else None,
         "tp": tp,
         "fp": fp,
         "fn": fn,
