@@ -1,12 +1,15 @@
 """Every run against every other: differences with intervals, where they can be afforded."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
+from math import fsum
 from typing import Any
 
 from safepyramid.analysis.compare import METRICS
 from safepyramid.analysis.runs import Run
 from safepyramid.metrics.stats import Difference, holm, paired_difference
-from safepyramid.metrics.summary import GROUPS, POOLED, CaseScore, case_scores
+from safepyramid.metrics.summary import GROUPS, POOLED, CaseScore, ratio
+
+Scores = dict[str, CaseScore]
 
 DRAWS = 4_000
 """Resamples, and swaps, of one comparison."""
@@ -31,10 +34,7 @@ def make_pairs(runs: Sequence[Run], *, seed: int, draws: int = DRAWS) -> dict[st
         `high`, `p`, `p_holm` (adjusted for all pairs that have that row), `cases`, `dropped` (cases that
         only one has a score for); and `warnings`: "i|j" -> why the two should not be compared.
     """
-    scores = [
-        {metric: case_scores(run.records, metric.removeprefix("rmr@")) for metric in METRICS}
-        for run in runs
-    ]
+    scores = [{metric: _by_level(run, metric) for metric in METRICS} for run in runs]
     found: dict[str, list[dict[str, Any]]] = {}
     warnings: dict[str, str] = {}
     pairs = [(i, j) for i in range(len(runs)) for j in range(i + 1, len(runs))]
@@ -43,19 +43,22 @@ def make_pairs(runs: Sequence[Run], *, seed: int, draws: int = DRAWS) -> dict[st
         common = _common(runs[i], runs[j])
         key = f"{i}|{j}"
         warnings[key] = _warning(runs[i], runs[j], len(common))
+        shared = None if len(common) == len(runs[i].cases) == len(runs[j].cases) else common
+        levels = {POOLED, *common.values()} if common else set()
         found[key] = [
-            _row(
-                metric,
-                level,
-                scores[i][metric],
-                scores[j][metric],
-                common,
-                seed,
-                draws if (metric, level) in wanted else 0,
-            )
+            {
+                "metric": metric,
+                "level": level,
+                **_difference(
+                    _only(scores[i][metric][level], shared),
+                    _only(scores[j][metric][level], shared),
+                    seed,
+                    draws if (metric, level) in wanted else 0,
+                ),
+            }
             for metric in METRICS
             for level in GROUPS
-            if any(level in (POOLED, name) for name in common.values())
+            if level in levels
         ]
     _adjust(found)
     return {"rows": found, "warnings": {key: text for key, text in warnings.items() if text}}
@@ -94,26 +97,27 @@ def _warning(first: Run, second: Run, common: int) -> str:
     return " ".join(warnings)
 
 
-def _row(
-    metric: str,
-    level: str,
-    first: Mapping[str, CaseScore],
-    second: Mapping[str, CaseScore],
-    common: Mapping[str, str],
-    seed: int,
-    draws: int,
-) -> dict[str, Any]:
-    inside = {case_id for case_id, name in common.items() if level in (POOLED, name)}
-    a, b = ({i: s for i, s in scores.items() if i in inside} for scores in (first, second))
-    shared = sorted(a.keys() & b.keys())
+def _by_level(run: Run, metric: str) -> dict[str, Scores]:
+    """Level, and all of them -> case id -> what the case adds to the metric."""
+    found: dict[str, Scores] = {level: {} for level in GROUPS}
+    for case_id, score in run.scores(metric).items():
+        found[POOLED][case_id] = found[run.by_id[case_id].level.value][case_id] = score
+    return found
+
+
+def _only(scores: Scores, ids: Container[str] | None) -> Scores:
+    """Those of these cases; None for all."""
+    return scores if ids is None else {i: score for i, score in scores.items() if i in ids}
+
+
+def _difference(a: Scores, b: Scores, seed: int, draws: int) -> dict[str, Any]:
+    shared = a.keys() & b.keys()
     values = [_ratio(scores, shared) for scores in (a, b)]
     difference = None if None in values else values[1] - values[0]  # type: ignore[operator]
     tested: Difference | None = None
     if draws:
         tested = paired_difference(b, a, seed=seed, draws=draws)
     return {
-        "metric": metric,
-        "level": level,
         "first": _short(values[0]),
         "second": _short(values[1]),
         "difference": _short(difference),
@@ -125,9 +129,9 @@ def _row(
     }
 
 
-def _ratio(scores: Mapping[str, CaseScore], ids: Sequence[str]) -> float | None:
-    below = sum(scores[i].denominator for i in ids)
-    return sum(scores[i].numerator for i in ids) / below if below else None
+def _ratio(scores: Scores, ids: Collection[str]) -> float | None:
+    kept = [scores[i] for i in ids]
+    return ratio(fsum(score.numerator for score in kept), fsum(s.denominator for s in kept))
 
 
 def _adjust(found: Mapping[str, list[dict[str, Any]]]) -> None:
