@@ -7,17 +7,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from running import KEY, Run, command
+from safepyramid.analysis.load import read_header
 from safepyramid.dataset import load_benchmark, write_benchmark
+from safepyramid.errors import RunError
+from safepyramid.evaluate import Request, _lock
 from safepyramid.results import read_results
 from safepyramid.schema import Case, RuleType, State
 from servers import Call, Response, completion, serving
 
+MY_GUARD = Path(__file__).parents[1] / "examples/my_guard.py"
 GOOD = '{"analysis": "…", "violated_rules": [{"rule": 3, "explanation": "turn 2"}]}'
 
 
@@ -157,11 +162,11 @@ STATES: dict[str, tuple[Any, State, int]] = {
         State.ERROR,
         1,
     ),
-    # a rate limit to Inspect and the SDK: each of three attempts is made three times
+    # a rate limit to Inspect: two retries are two more calls, the client adds none
     "quota is gone": (
         Response(429, {"error": {"message": "no", "code": "insufficient_quota"}}),
         State.ERROR,
-        9,
+        3,
     ),
 }
 RETRIED: dict[str, Any] = {
@@ -236,6 +241,45 @@ def test_failed_cases_are_asked_again_by_the_same_command_and_the_others_are_not
         third = safepyramid(*arguments)
         assert "already complete" in third.stdout
         assert len(server.calls) == calls + 2
+
+
+def test_a_run_without_any_reply_is_a_failure_and_bad_answers_are_replies(
+    safepyramid: Run, tmp_path: Path
+) -> None:
+    gone = Response(403, {"error": {"message": "account closed"}})
+    with serving(lambda call: gone) as server:
+        arguments = ("eval", *of_model(server.address), "--limit", "3", "--log-dir", "logs")
+        dead = safepyramid(*arguments)
+    assert dead.returncode == 1
+    assert "error 3" in dead.stdout
+    assert dead.stderr.startswith("Error: no case got a reply (3 failed: ")
+    assert "account closed" in dead.stderr
+    assert dead.stderr.count("\n") == 1
+    answers = iter(["I'm sorry, I can't.", "Hm.", completion(GOOD[:40], finish="length")])
+    with serving(lambda call: next(answers)) as server:
+        arguments = ("eval", *of_model(server.address), "--limit", "3", "--log-dir", "bad")
+        bad = safepyramid(*arguments)
+    assert bad.returncode == 0, bad.stderr
+    assert "0/3" in bad.stdout
+
+
+def test_batch_mode_is_taken_up_by_a_resumed_run_and_kept(safepyramid: Run, tmp_path: Path) -> None:
+    # this provider has no batches and ignores the setting: what counts is that it arrives
+    def batches() -> list[Any]:
+        logs = sorted((tmp_path / "logs").glob("*.eval"), key=lambda path: path.stat().st_mtime)
+        return [read_header(path).plan.config.batch for path in logs]
+
+    with serving(lambda call: GOOD if len(server.calls) % 3 else Response(400, {})) as server:
+        arguments = ("eval", *of_model(server.address), "--limit", "5", "--max-connections", "1")
+        assert safepyramid(*arguments).returncode == 0
+        assert batches() == [None]
+        assert safepyramid(*arguments, "--batch").returncode == 0
+        assert batches()[-1] is True
+        begun = ("--log-dir", "begun")
+        assert safepyramid(*arguments, "--batch", *begun).returncode == 0
+        assert safepyramid(*arguments, *begun).returncode == 0
+    logs = sorted((tmp_path / "begun").glob("*.eval"), key=lambda path: path.stat().st_mtime)
+    assert [read_header(path).plan.config.batch for path in logs] == [True, True]
 
 
 @pytest.fixture
@@ -322,14 +366,7 @@ def test_an_interrupted_run_says_how_to_go_on(environment: dict[str, str], tmp_p
     assert "Traceback" not in error
 
 
-CHANGES = {
-    "prompts": ["--prompts", "prompts"],
-    "settings": ["--temperature", "0.5"],
-    "guard options": [],
-}
-
-
-@pytest.mark.parametrize("what", ["prompts", "settings", "data"])
+@pytest.mark.parametrize("what", ["prompts", "settings", "data", "guard files"])
 def test_a_changed_run_refuses_to_resume(
     safepyramid: Run, environment: dict[str, str], sample: list[Case], tmp_path: Path, what: str
 ) -> None:
@@ -339,14 +376,20 @@ def test_a_changed_run_refuses_to_resume(
     prompts.mkdir()
     template = prompts / "chat-policy-user.md"
     template.write_text("{{ policy }}\n\n{{ conversation }}", encoding="utf-8")
-    with serving(lambda call: GOOD if len(server.calls) < 3 else Response(400, {})) as server:
-        arguments = ["eval", *of_model(server.address), "--dataset", data, "--prompts", prompts]
+    own = tmp_path / "own.py"
+    own.write_text(MY_GUARD.read_text(encoding="utf-8"), encoding="utf-8")
+    with serving(lambda call: GOOD if len(server.calls) != 3 else Response(400, {})) as server:
+        arguments = ["eval", *of_model(server.address), "--dataset", data]
+        arguments += ["--guard", "own.py:MyGuard"] if what == "guard files" else []
+        arguments += ["--prompts", prompts] if what != "guard files" else []
         assert safepyramid(*arguments).returncode == 0
         calls = len(server.calls)
         if what == "prompts":
             template.write_text("{{ conversation }}\n\n{{ policy }}", encoding="utf-8")
         elif what == "settings":
             arguments += ["--temperature", "0.5"]
+        elif what == "guard files":
+            own.write_text(own.read_text(encoding="utf-8") + "TASK = 'Else?'\n", encoding="utf-8")
         else:
             write_benchmark(data, {}, sample[1:7])
         refused = safepyramid(*arguments)
@@ -358,6 +401,21 @@ def test_a_changed_run_refuses_to_resume(
         fresh = safepyramid(*arguments, "--fresh")
         assert fresh.returncode == 0, fresh.stderr
         assert len(server.calls) == calls + 6
+
+
+def test_two_processes_never_share_a_log_but_other_runs_may_share_the_folder(
+    safepyramid: Run, tmp_path: Path
+) -> None:
+    first = Request(guard="lexical", log_dir=str(tmp_path / "logs"))
+    with _lock(first):
+        other = safepyramid("eval", "--guard", "none", "--limit", 1)
+        assert other.returncode == 0, other.stderr
+        with pytest.raises(RunError, match="another process is at work on this evaluation"):
+            _lock(first)
+    _lock(first).release()
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(RunError, match="cannot be written to"):
+        _lock(replace(first, log_dir=str(tmp_path / "file" / "logs")))
 
 
 def test_another_model_is_another_run(safepyramid: Run, tmp_path: Path) -> None:
@@ -426,6 +484,15 @@ def test_a_dry_run_counts_and_spends_nothing(safepyramid: Run, tmp_path: Path) -
     assert "price           unknown" in unknown.stdout
     known = safepyramid("eval", "--model", "openai/gpt-5", "--dry-run", OPENAI_API_KEY=KEY)
     assert "price           $" in known.stdout, known.stderr
+    assert "note" not in known.stdout
+    keyless = safepyramid("eval", "--model", "openai/gpt-5", "--dry-run")
+    assert keyless.returncode == 0, keyless.stderr
+    before, _, note = keyless.stdout.rstrip().rpartition("\n")
+    assert before == known.stdout.rstrip()
+    assert note.startswith("note            model 'openai/gpt-5' cannot be used")
+    assert "OPENAI_API_KEY" in note
+    misspelt = safepyramid("eval", "--model", "opanai/gpt-5", "--dry-run")
+    assert misspelt.returncode == 1
     assert not (tmp_path / "logs").exists()
 
 
@@ -441,7 +508,14 @@ def test_a_cost_limit_ends_the_run_and_the_same_command_with_more_goes_on(
         cut = safepyramid(*arguments, "--cost-limit", "0.004", OPENAI_API_KEY=KEY)
         assert cut.returncode == 0, cut.stderr
         assert len(server.calls) == 2  # a third call would bring 0.00435, over the limit
-        assert "cost limit" in cut.stdout + cut.stderr
+        assert "6 cases not asked: cost limit reached" in cut.stdout
+        assert "failed" not in cut.stdout
+        assert "answered 2" in cut.stdout
+        assert "missing 6" in cut.stdout
+        assert [line["state"] for line in exported(safepyramid, tmp_path / "logs")] == [
+            "answered",
+            "answered",
+        ]
         whole = safepyramid(*arguments, "--cost-limit", "1", OPENAI_API_KEY=KEY)
         assert "answered 8" in whole.stdout, whole.stderr
         assert len(server.calls) == 8

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from safepyramid.terminal import one_line, say
+
 _MODELS = ("conversation", "l0", "l1", "l2")
 _STEPS = ("conversation", "L0", "L1", "L2")
 _STAGES = ("conversation", "l0", "l1", "framework", "l2", "repair", "vote")
@@ -90,7 +92,7 @@ def plan(as_json: bool, **given: Any) -> None:
 
     run = load_run(_settings(given) or Settings())
     needs = estimate(run)
-    click.echo(_json(estimate_json(run, needs)) if as_json else render_estimate(run, needs))
+    say(_json(estimate_json(run, needs)) if as_json else render_estimate(run, needs))
 
 
 @build.command("run")
@@ -113,17 +115,27 @@ def plan(as_json: bool, **given: Any) -> None:
     type=click.IntRange(1),
     help="Concurrent calls of each model. Default: adaptive.",
 )
+@click.option(
+    "--trial/--no-trial",
+    default=True,
+    show_default=True,
+    help="Try every model with one short call before a run.",
+)
 def run_command(
     folder: Path,
     until: str,
     cost_limit: float | None,
     max_connections: int | None,
+    trial: bool,
     **given: Any,
 ) -> None:
     """Make conversations and policies, check and mend them, in FOLDER.
 
     The same command goes on where an earlier run stopped, and pays for nothing twice. Without
     settings it goes on under those of the folder; under others it refuses to.
+
+    Exits with 1 if the cost limit ended it, or if no question got a reply. A model's own bad
+    answers are replies.
     """
     settings = _settings(given)
     from safepyramid.construct.pipeline import BuildRequest, build
@@ -131,15 +143,20 @@ def run_command(
     from safepyramid.construct.status import render_status, status
 
     request = BuildRequest(
-        folder, settings, last=until, cost_limit=cost_limit, max_connections=max_connections
+        folder,
+        settings,
+        last=until,
+        cost_limit=cost_limit,
+        max_connections=max_connections,
+        trial=trial,
     )
     _, stopped = build(request)
     loaded = load(folder)
-    click.echo(render_status(status(loaded), loaded.outcomes))
+    say(render_status(status(loaded), loaded.outcomes))
     if stopped:
         from safepyramid.errors import RunError
 
-        raise RunError(f"{stopped}; the same command with a higher --cost-limit goes on")
+        raise RunError(stopped)
 
 
 @build.command("status")
@@ -152,12 +169,12 @@ def status_command(folder: Path, as_json: bool) -> None:
 
     loaded = load(folder)
     found = status(loaded)
-    click.echo(_json(found) if as_json else render_status(found, loaded.outcomes))
+    say(_json(found) if as_json else render_status(found, loaded.outcomes))
 
 
 @build.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.argument("stage", type=click.Choice(_STAGES))
+@click.argument("stage", type=click.Choice(_STAGES, case_sensitive=False))
 @click.option("--only", multiple=True, metavar="ID", help="Only this conversation; repeatable.")
 def again(folder: Path, stage: str, only: Sequence[str]) -> None:
     """Set the answers of a STAGE aside, so that the next run asks again.
@@ -167,7 +184,7 @@ def again(folder: Path, stage: str, only: Sequence[str]) -> None:
     from safepyramid.construct.runs import withdraw
 
     count = withdraw(folder, stage, only)
-    click.echo(f"{count:,} answers set aside; `safepyramid build run {folder}` asks again")
+    say(f"{count:,} answers set aside; `safepyramid build run {folder}` asks again")
 
 
 @build.command()
@@ -179,9 +196,15 @@ def again(folder: Path, stage: str, only: Sequence[str]) -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="The release's folder; new or empty.",
 )
-@click.option("--version", default="1.0", show_default=True, help="Of the release.")
+@click.option(
+    "--version",
+    default="1.0",
+    show_default=True,
+    help="Of the release: numbers with dots, higher than those of --previous.",
+)
 @click.option("--name", default="A policy pyramid", show_default=True, help="Of the dataset.")
-@click.option("--license", help="Its license, such as CC-BY-4.0.")
+@click.option("--license", help="Its license: an id such as CC-BY-4.0, or an https address.")
+@click.option("--date", help="The day it is published, as 2026-11-30, for croissant.json.")
 @click.option(
     "--previous",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -193,19 +216,22 @@ def release(
     version: str,
     name: str,
     license: str | None,
+    date: str | None,
     previous: Path | None,
 ) -> None:
     """Write what is complete in FOLDER as a release that can be published as it is."""
     from safepyramid.construct.release import release as write_release
 
     made = write_release(
-        folder, output, version=version, name=name, license=license, previous=previous
+        folder, output, version=version, name=name, license=license, date=date, previous=previous
     )
-    click.echo(f"{made.cases:,} cases of {made.conversations:,} conversations in {output}")
+    say(f"{made.cases:,} cases of {made.conversations:,} conversations in {output}")
     if made.unfinished:
-        click.echo(f"{made.unfinished:,} conversations are not complete: build status {folder}")
+        say(f"{made.unfinished:,} conversations are not complete: build status {folder}")
     for id, why in made.left_out.items():
-        click.echo(f"left out: {id}: {why}")
+        say(one_line(f"left out: {id}: {why}"))
+    for note in made.notes:
+        say(one_line(note))
 
 
 @build.command()
@@ -225,10 +251,10 @@ def assemble(folder: Path, output: Path, version: str, check: bool) -> None:
 
     if check:
         count = require_fresh(folder, output, version)
-        click.echo(f"{count:,} cases, as the sources have them")
+        say(f"{count:,} cases, as the sources have them")
     else:
         count = compile_sources(folder, output, version)
-        click.echo(f"{count:,} cases in {output}")
+        say(f"{count:,} cases in {output}")
 
 
 @build.command()
@@ -241,17 +267,45 @@ def assemble(folder: Path, output: Path, version: str, check: bool) -> None:
     "--output",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the files go.",
+    help="Where the files go; new, empty, or of an earlier demo.",
 )
-def demo(conversations: int, seed: int, output: Path) -> None:
-    """Write a benchmark without any model: conversations, policies and labels from a seed."""
+@click.option("--domain", "domains", multiple=True, help="Only this domain; repeatable.")
+@click.option(
+    "--rules",
+    type=float,
+    nargs=3,
+    metavar="L0 L1 L2",
+    help="Mean number of rules of a policy, at each level.",
+)
+@click.option(
+    "--violated",
+    type=float,
+    nargs=3,
+    metavar="L0 L1 L2",
+    help="Mean share of them that is violated, at each level.",
+)
+@click.option("--distractors", type=float, help="Share of base rules that are distractors.")
+@click.option("--exceptions", type=float, help="Share of modifiers that are exceptions.")
+@click.option("--depth", type=int, help="Modifiers one upon another, from 1.")
+@click.option("--turns", type=int, nargs=2, metavar="FEWEST MOST", help="Of a conversation.")
+@click.option(
+    "--shift",
+    type=float,
+    help="How often rules keep away from the conversation's wording, from 0 to 1.",
+)
+def demo(conversations: int, seed: int, output: Path, **knobs: Any) -> None:
+    """Write a benchmark without any model: conversations, policies and labels from a seed.
+
+    What is not given is as in the published data.
+    """
     from safepyramid.construct.procedural import demo as write_demo
 
-    write_demo(conversations, seed, output)
-    click.echo(f"{3 * conversations:,} cases in {output}")
+    given = {name: value for name, value in knobs.items() if value not in (None, ())}
+    write_demo(conversations, seed, output, **given)
+    say(f"{3 * conversations:,} cases in {output}")
 
 
 def _json(value: Any) -> str:
     import json
 
-    return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
+    return json.dumps(value, indent=2, allow_nan=False)

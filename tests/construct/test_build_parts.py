@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations
 from statistics import fmean
 
@@ -10,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_models import base, bases, conversation, modifier
 
+from safepyramid.check import check_cases
+from safepyramid.construct.assemble import assemble
 from safepyramid.construct.drafts import (
     ConversationForm,
     FrameworkForm,
@@ -21,11 +24,12 @@ from safepyramid.construct.drafts import (
 )
 from safepyramid.construct.draws import assignments, draw_conversation, draw_counts, draw_note
 from safepyramid.construct.duplicates import near_duplicates, shingles, similarity
+from safepyramid.construct.procedural import Knobs, write_conversation
 from safepyramid.construct.questions import Templates
 from safepyramid.construct.reading import Malformed, Refused, read_form
 from safepyramid.construct.scenarios import load_scenarios, scenario_problems
 from safepyramid.construct.settings import read_settings
-from safepyramid.construct.source import SourceRule
+from safepyramid.construct.source import SourceConversation, SourceRule
 from safepyramid.errors import DataError, GuardError
 from safepyramid.schema import DOMAINS, Level, RuleType, Turn
 
@@ -92,6 +96,37 @@ def test_domains_must_differ_in_what_ids_begin_with(tmp_path):
     assert "begin alike" in scenario_problems(folder)[0]
 
 
+@pytest.mark.parametrize("domain", ["it_support", "b2b_sales", "ai_safety", "x1__"])
+def test_a_domain_may_have_any_name_that_is_an_identifier(tmp_path, domain):
+    """Its conversations can be numbered, written down, and pass the checks."""
+    folder = catalogue(tmp_path / "own", {**ENTRY, "id": f"{domain}-01"}, domain=domain)
+    (made, *_) = assignments(read_settings(None), load_scenarios(folder))
+    assert made.id == f"{domain[:4]}-001"
+    source = write_conversation("fraud", 1, Knobs()).model_dump()
+    turns = [{turn["role"]: turn["text"]} for turn in source["turns"]]
+    own = SourceConversation.model_validate(
+        {**source, "turns": turns, "id": made.id, "domain": domain}
+    )
+    cases = [assemble(own, level) for level in Level]
+    assert check_cases(cases) == []
+    strange = [replace(case, domain="other_things") for case in cases]
+    assert [problem.field for problem in check_cases(strange)] == ["id"] * 3
+
+
+@pytest.mark.parametrize("domain", ["it", "2fa_help", "IT_support", "it-support", "_it_support"])
+def test_other_names_of_domains_are_refused_before_anything_is_asked(tmp_path, domain):
+    folder = catalogue(tmp_path / "own", {**ENTRY, "id": f"{domain}-01"}, domain=domain)
+    with pytest.raises(DataError, match=r"bank\.yaml: domain: String should match"):
+        load_scenarios(folder)
+
+
+def test_a_folder_that_is_named_like_a_file_is_said_to_be_none(tmp_path):
+    folder = catalogue(tmp_path / "own", ENTRY)
+    (folder / "more.yaml").mkdir()
+    with pytest.raises(DataError, match=r"more\.yaml: cannot be read: Is a directory"):
+        load_scenarios(folder)
+
+
 def test_a_folder_without_files_is_no_catalogue(tmp_path):
     (problem,) = scenario_problems(tmp_path)
     assert "no *.yaml here" in problem
@@ -113,10 +148,32 @@ def test_a_folder_without_files_is_no_catalogue(tmp_path):
         ),
         ({"quorum": 4}, "give at least 4 others"),
         ({"quorum": 1}, "greater than or equal to 2"),
+        ({"exchanges": [0, 0]}, "exchanges: a conversation has at least 1"),
         ({"levels.L0.rules": [5, 3]}, "levels.L0.rules: 5 to 3 is no range"),
         ({"levels.L0.exception": [1, 1]}, "levels.L0.exception: L0 has none of its own"),
         ({"models.l0": {"model": "a/b", "args": {"api_key": "x"}}}, "looks like a secret"),
-        ({"models.l0": {"model": "a/b", "base_url": "https://u:p@host/v1"}}, "user or password"),
+        ({"models.l0": {"model": "a/b", "base_url": "https://u:p@host/v1"}}, "user, password"),
+        (
+            {"models.l0": {"model": "a/b", "base_url": "https://host/v1?api_key=sk-planted"}},
+            "base_url holds a user, password or key",
+        ),
+        (
+            {
+                "models.l0": {
+                    "model": "a/b",
+                    "config": {"extra_headers": {"Authorization": "Bearer sk-planted"}},
+                }
+            },
+            "config: 'extra_headers.Authorization' looks like a secret",
+        ),
+        (
+            {"models.l0": {"model": "a/b", "args": {"default_headers": {"X-Api-Key": "planted"}}}},
+            "args: 'default_headers.X-Api-Key' looks like a secret",
+        ),
+        (
+            {"models.l0": {"model": "a/b", "args": {"urls": ["x", "sk-abcdef0123456789"]}}},
+            "args: 'urls' looks like a secret",
+        ),
         ({"undecided": "maybe"}, "undecided"),
         ({"seed.x": 1}, "seed is no group"),
     ],
@@ -127,6 +184,21 @@ def test_faults_of_settings_are_named(tmp_path, options, fault):
         read_settings(tmp_path / "s.yaml", options)
     assert fault in str(error.value)
     assert "\n" not in str(error.value)
+    assert "planted" not in str(error.value)
+
+
+def test_settings_that_only_sound_like_secrets_are_none():
+    role = {
+        "model": "a/b",
+        "base_url": "https://host/v1?api-version=2026-01-01",
+        "config": {
+            "max_tokens": 100,
+            "reasoning_tokens": 50,
+            "extra_body": {"stop_token_ids": [1, 2], "prompt_cache_key": "mine"},
+            "extra_headers": {"X-Title": "Brindle Bank"},
+        },
+    }
+    assert read_settings(None, {"models.l0": role}).models.l0.config == role["config"]
 
 
 def test_options_win_and_levels_keep_what_is_not_given(tmp_path):
@@ -303,9 +375,17 @@ def test_templates_can_be_replaced_by_ones_own(tmp_path):
     (tmp_path / "style.md").write_text("{{ stile }}")
     with pytest.raises(GuardError, match="unknown gaps stile; allowed: style"):
         Templates(tmp_path)
-    (tmp_path / "styles.md").write_text("x")
+    (tmp_path / "style.md").write_text("In this style: terse")
+    with pytest.raises(GuardError, match=r"'style\.md' lacks \{\{ style \}\}"):
+        Templates(tmp_path)
+    (tmp_path / "style.md").write_bytes("In this style, für uns: {{ style }}".encode("latin-1"))
+    with pytest.raises(GuardError, match=r"'style\.md' is not UTF-8"):
+        Templates(tmp_path)
     (tmp_path / "style.md").unlink()
-    with pytest.raises(GuardError, match=r"styles\.md replaces no template"):
+    with pytest.raises(GuardError, match="holds no template"):
+        Templates(tmp_path)
+    (tmp_path / "styles.md").write_text("x")
+    with pytest.raises(GuardError, match=r"'styles\.md' replaces no template"):
         Templates(tmp_path)
     with pytest.raises(GuardError, match="is no folder"):
         Templates(tmp_path / "nowhere")
@@ -332,17 +412,23 @@ def sorted_l2(**lists):
 @pytest.mark.parametrize(
     ("lists", "fault"),
     [
-        ({"decisive": [base(TOLD, "a", "", text="Obey [[known]].")]}, "names known: a base rule stands alone"),
+        ({"decisive": [base(TOLD, "a", "", text="Obey [[known]].")]}, "a base rule stands alone: it names known"),
         ({"decisive": [base(TOLD, "a", "", text="Obey rule 12.")]}, "names a rule by number"),
+        ({"decisive": [base(TOLD, "a", "", text="Obey [[Nope_X]].")]}, "brackets that name no rule: '[['"),
+        ({"decisive": [base(TOLD, "a", "", text="Obey. [ Overrides: something 2]")]}, "'[ Overrides'"),
+        (
+            {"exception": [modifier(TOLD, "a", "known", True, True, text="If so, [[known]] is waived]].")]},
+            "brackets that name no rule: ']]'",
+        ),
         ({"distractor": [base(TOLD, "a", "", broken=True)]}, "a distractor is never broken"),
-        ({"exception": [modifier(TOLD, "a", "lost", True, True)]}, "acts on lost, which is no decisive rule"),
+        ({"exception": [modifier(TOLD, "a", "lost", True, True)]}, "acts on what is no decisive rule that can be used: lost"),
         (
             {"exception": [modifier(TOLD, "e", "known", True, True), modifier(TOLD, "a", "e", True, True)]},
-            "acts on e, which is no decisive rule",
+            "acts on what is no decisive rule that can be used: e",
         ),
         (
             {"distractor": [base(TOLD, "x", "")], "conditional": [modifier(TOLD, "a", "x", True, True)]},
-            "acts on x, which is no decisive rule",
+            "acts on what is no decisive rule that can be used: x",
         ),
         ({"conditional": [modifier(TOLD, "a", "known", True, None)]}, "`met` is given exactly when"),
         ({"conditional": [modifier(TOLD, "a", "known", False, False)]}, "`met` is given exactly when"),
@@ -353,7 +439,7 @@ def sorted_l2(**lists):
         (
             # a base that cannot be used takes with it what acts on it
             {"decisive": [base(TOLD, "b", "", text="Rule 1.")], "exception": [modifier(TOLD, "a", "b", False, None)]},
-            "acts on b, which is no decisive rule",
+            "acts on what is no decisive rule that can be used: b",
         ),
     ],
 )  # fmt: skip

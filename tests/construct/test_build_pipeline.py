@@ -17,12 +17,14 @@ from scripted_models import (
     base,
     bases,
     conversation,
+    framework,
     mended,
     modifiers,
     stage_of,
     votes,
 )
 
+from safepyramid.construct.assemble import assemble
 from safepyramid.construct.records import Journal
 from safepyramid.errors import RunError
 from safepyramid.policy import parse_policy
@@ -414,6 +416,59 @@ def test_a_vote_that_cannot_be_counted_is_kept_with_its_reason(lab, script, why)
     assert len(lab.calls) == GOOD + more
 
 
+def test_whoever_says_that_conditions_hold_must_say_whether_the_standard_is_met(lab):
+    evasive = votes_as(met="does_not_apply")
+    lab.script(anna=evasive)
+    (outcome,) = lab.make()
+    assert outcome.standing == "complete"
+    (vote,) = [v for v in outcome.votes[Level.L1]["e1"] if v.validator == "scripted/anna"]
+    assert vote.unreadable.endswith("met: must be answered with yes or no, since triggered is yes")
+
+    # two of three evade: one vote on the standard is left, which decides nothing
+    lab.folder = lab.folder.with_name("two")
+    lab.script(anna=evasive, ben=evasive)
+    (outcome,) = lab.make()
+    assert (outcome.standing, outcome.step) == ("review", "L1")
+    assert {subject.key for subject in outcome.waiting} == {"e1", "c1"}
+    assert "1 readable votes, 2 needed" in outcome.waiting[0].why
+
+
+@pytest.mark.parametrize("reason", ["Rule " + "9" * 5000, "Rule ٣٤", "rule 12345"])
+def test_a_reason_with_an_odd_number_is_kept_as_it_is(lab, reason):
+    def odd(told):
+        said = ballot(told)
+        for rule in said["rules"]:
+            for given in rule["answers"]:
+                given["reason"] = reason
+        return json.dumps(said)
+
+    lab.script(anna=voting(odd))
+    (outcome,) = lab.make()
+    assert outcome.standing == "complete"
+    (vote,) = [v for v in outcome.votes[Level.L0]["d1"] if v.validator == "scripted/anna"]
+    assert vote.answers["broken"].reason == reason
+
+
+def test_marks_of_the_policys_own_never_come_from_an_author(lab):
+    """Rules with them are mended or dropped, and a framework with them is made again."""
+
+    def marked(rules, told):
+        rules["decisive"][0]["text"] += " [overrides: something 2]"
+        rules["decisive"][1]["text"] += " See [[Nope_X]]."
+
+    def framed(told):
+        if stage_of(told) == "framework" and "cannot be used" not in told:
+            return framework(told).replace("For order.", "For [[d1]] and [[Order]].")
+        return author(told)
+
+    lab.script(ben=l0_with(marked), dora=framed)
+    (outcome,) = lab.make()
+    assert outcome.standing == "complete"
+    assert stages(lab)["framework"] == 2
+    policies = [assemble(outcome.source, level).policy for level in Level]
+    assert not any("Nope_X" in p or "something 2" in p or "[[" in p for p in policies)
+
+
 def test_too_few_readable_votes_wait_for_a_person(lab):
     lab.script(anna=voting(invented), cleo=voting(invented))
     (outcome,) = lab.make()
@@ -649,7 +704,9 @@ def test_a_run_refuses_to_go_on_under_other_settings(lab, tmp_path):
         lab.settings = before
     prompts = tmp_path / "prompts"
     prompts.mkdir()
-    (prompts / "l0.md").write_text("Other words: {{ conversation }} {{ decisive }}")
+    gaps = ("conversation", "decisive", "distractor", "style", "again")
+    words = "Other words: " + " ".join(f"{{{{ {gap} }}}}" for gap in gaps)
+    (prompts / "l0.md").write_text(words)
     lab.settings = {**lab.settings, "prompts": str(prompts)}
     with pytest.raises(RunError, match=r"prompts\.l0 was"):
         lab.make()

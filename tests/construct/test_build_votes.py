@@ -79,6 +79,13 @@ MODIFIER = (TRIGGERED, MET)
             {"triggered": Y},
         ),
         (MODIFIER, [{"triggered": Y, "met": NA}] * 3, "undecided", {"triggered": Y}),
+        # one answer on the standard is as little as one vote: it decides nothing
+        (
+            MODIFIER,
+            [{"triggered": Y, "met": NA}] * 2 + [{"triggered": Y, "met": N}],
+            "undecided",
+            {"triggered": Y},
+        ),
         (
             MODIFIER,
             [{"triggered": Y, "met": Y}, {"triggered": N, "met": NA}, "garbage"],
@@ -143,6 +150,14 @@ def test_decisive_rules_and_distractors_are_asked_the_same():
         if one.expect != other.expect
     }
     assert differing == {"engaged", "broken"}
+
+
+def test_every_type_is_asked_what_would_change_without_the_rule():
+    for checklist in load_checklists().values():
+        (question,) = [q for q in checklist.questions if q.id == "covered_elsewhere"]
+        assert "struck from the policy" in question.ask
+        assert question.expect is False
+        assert question.levels == tuple(Level)
 
 
 def test_only_l2_asks_about_the_framework():

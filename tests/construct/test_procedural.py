@@ -146,6 +146,18 @@ def test_a_shallow_reader_falls_behind_as_depth_grows(reads):
     assert curve[-1] < 0.5
 
 
+@pytest.mark.slow
+def test_with_room_for_deep_rules_the_fall_goes_on():
+    """Policies of the published size hold few chains of five; larger ones do not run out."""
+    curve = []
+    for depth in (3, 4, 5, 6):
+        cases = pyramid(150, depth=depth, rules=(16.1, 36.0, 42.0))[1]
+        cells = scores(cases, lambda case: read_logic(case, 3))
+        curve.append((cells["L1"]["rmr"] + cells["L2"]["rmr"]) / 2)
+    assert curve[0] == 1.0
+    assert all(before - after > 0.03 for before, after in pairwise(curve))
+
+
 def modifiers(sources, level):
     """Each modifier with the rule that it acts on."""
     for source in sources:
@@ -256,6 +268,9 @@ def test_any_depth_can_be_had(depth):
         ({"turns": (3, 9)}, "turns is"),
         ({"turns": (9, 8)}, "turns is"),
         ({"rules": (16, 12, 20)}, "rules is"),
+        ({"rules": (16, 20)}, "rules is (16, 20), must be 3 numbers"),
+        ({"violated": ()}, "violated is (), must be 3 numbers"),
+        ({"turns": (8, 9, 10)}, "turns is (8, 9, 10), must be 2 numbers"),
         ({"domains": ()}, "domains is"),
         ({"domains": ("fraud", "weather")}, "no vocabulary for domain 'weather'; allowed: acad"),
     ],
@@ -302,6 +317,44 @@ def test_demo_writes_the_same_bytes_whatever_the_order_of_hashes(tmp_path):
         subprocess.run([sys.executable, "-c", code, str(folder)], check=True, env=environment)
         sums.add((folder / "SHA256SUMS").read_text(encoding="utf-8"))
     assert len(sums) == 1
+
+
+def test_demo_replaces_its_own_files_and_leaves_a_folder_with_others_alone(tmp_path):
+    demo(1, 0, tmp_path / "out")
+    first = (tmp_path / "out/SHA256SUMS").read_text(encoding="utf-8")
+    demo(1, 1, tmp_path / "out")
+    assert (tmp_path / "out/SHA256SUMS").read_text(encoding="utf-8") != first
+    (tmp_path / "out/errata.json").write_text("{}")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    with pytest.raises(DataError, match=r"out holds 'errata.json', which is not of a procedural"):
+        demo(1, 0, tmp_path / "out")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+    with pytest.raises(DataError, match=r"cannot write to .*: Not a directory"):
+        demo(1, 0, tmp_path / "out/errata.json")
+
+
+def test_every_knob_is_an_option_of_the_command(run, tmp_path):
+    options = "--rules 10 16 20 --violated 0.3 0.2 0.2 --distractors 0.4 --exceptions 0"
+    options += " --depth 3 --turns 8 9 --shift 0 --domain fraud --domain privacy --seed 5"
+    done = run("demo", "--conversations", "2", "-o", "out", *options.split())
+    assert done.returncode == 0, done.stderr
+    metadata, cases = load_benchmark(tmp_path / "out/benchmark.json")
+    assert metadata["knobs"] == {
+        "conversations": 2,
+        "seed": 5,
+        "domains": ["fraud", "privacy"],
+        "rules": [10, 16, 20],
+        "violated": [0.3, 0.2, 0.2],
+        "distractors": 0.4,
+        "exceptions": 0,
+        "depth": 3,
+        "turns": [8, 9],
+        "shift": 0,
+    }
+    assert not any(E in case.rule_types.values() for case in cases)
+    wrong = run("demo", "-o", "other", "--depth", "0")
+    assert (wrong.returncode, wrong.stderr) == (1, "Error: depth is 0, must be at least 1\n")
+    assert not (tmp_path / "other").exists()
 
 
 def test_demo_rejects_unknown_knobs(tmp_path):

@@ -172,7 +172,10 @@ def _entry(
                 "key": rule.key,
                 **{name: value for name, value in judged.items() if value is not None},
                 "violated": number in resolution.violated,
-                "quotes": [quote.model_dump() for quote in rule.quotes],
+                "quotes": [
+                    {"turn": quote.turn, "role": quote.role, "text": quote.text}
+                    for quote in rule.quotes
+                ],
                 "reasoning": " ".join(rule.reason.split()),
             }
         ],

@@ -20,7 +20,7 @@ from safepyramid.construct.draws import Assignment, draw_conversation
 from safepyramid.construct.questions import Question, Templates, user_prompt
 from safepyramid.construct.reading import Malformed, Reading, read_form
 from safepyramid.construct.settings import Role, Settings
-from safepyramid.construct.source import SourceRule
+from safepyramid.construct.source import SourceRule, odd_mark
 from safepyramid.conversation import MARK, render_conversation
 from safepyramid.policy_text import mentioned_rules
 from safepyramid.prompts.render import fenced
@@ -150,6 +150,8 @@ def framework_question(
         form = read_form(text, FrameworkForm)
         if any(mentioned_rules(line) for line in framework_text(form).split("\n")):
             raise Malformed("the framework names rules by number; it must not know any rules")
+        if mark := odd_mark(framework_text(form)):
+            raise Malformed(f"the framework holds {mark!r}: brackets are for rules only")
         return Reading(form.model_dump(mode="json"))
 
     return _question(

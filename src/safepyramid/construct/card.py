@@ -1,18 +1,22 @@
 """The data card of a release: README.md, made from the release's own numbers."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import Any
 
+import yaml
+
 from safepyramid import __version__
-from safepyramid.construct.costs import Bill
+from safepyramid.construct.costs import Bill, dollars
 from safepyramid.construct.draws import Assignment
 from safepyramid.construct.measures import (
     ALL,
     agreement_table,
     check_table,
+    drop_reasons,
     drop_table,
-    failed_checks,
     modifier_kinds,
     setbacks,
     voters,
@@ -28,6 +32,8 @@ CONTENT_WARNING = (
     "evaluation. All persons, firms, places and laws in them, and the frameworks of level 2, are "
     "meant to be fictional; they were written by language models and may carry their biases."
 )
+SPDX = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*")
+"""The form of a license's id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +58,36 @@ class CardData:
 
 def card(data: CardData) -> str:
     """The card as Markdown."""
-    parts = [_front(data), _head(data), _statistics(data), _construction(data), _validation(data)]
+    parts = [
+        front_matter(data.name, data.license),
+        _head(data),
+        _statistics(data),
+        _construction(data),
+        _validation(data),
+    ]
     return "\n\n".join([*parts, _drops(data), _costs(data), _provenance(data)]) + "\n"
 
 
-def _front(data: CardData) -> str:
-    lines = [
-        "---",
-        f"pretty_name: {data.name}",
-        *([f"license: {data.license.lower()}"] if data.license else []),
-        "task_categories:",
-        "- text-classification",
-        "tags:",
-        "- safety",
-        "- guardrails",
-        "- policy",
-        "configs:",
-        "- config_name: default",
-        "  data_files: benchmark.parquet",
-        "---",
-    ]
-    return "\n".join(lines)
+def front_matter(name: str, license: str | None) -> str:
+    """What the Hub reads of a card: YAML between two lines of dashes."""
+    front = {
+        "pretty_name": name,
+        **_license(license),
+        "task_categories": ["text-classification"],
+        "tags": ["safety", "guardrails", "policy"],
+        "configs": [{"config_name": "default", "data_files": "benchmark.parquet"}],
+    }
+    text = yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=10_000)
+    return f"---\n{text}---"
+
+
+def _license(license: str | None) -> dict[str, str]:
+    """As the Hub writes them: ids in lower case, anything else as a link."""
+    if license is None:
+        return {}
+    if SPDX.fullmatch(license):
+        return {"license": license.lower()}
+    return {"license": "other", "license_link": license}
 
 
 def _head(data: CardData) -> str:
@@ -223,10 +238,7 @@ def _drops(data: CardData) -> str:
         [level, str(counts["drafted"]), *(_share(counts[s], counts["drafted"]) for s in stages)]
         for level, counts in drop_table(data.outcomes).items()
     ]
-    failed = [
-        [kind, check, str(count)]
-        for (kind, check), count in sorted(failed_checks(data.outcomes).items())
-    ]
+    reasons = [[*about, str(count)] for about, count in sorted(drop_reasons(data.outcomes).items())]
     aside = [
         [step, why, str(count)] for (step, why), count in sorted(setbacks(data.outcomes).items())
     ]
@@ -241,7 +253,9 @@ Rules that were written, all attempts together, and the share of them that was d
 
 {_table(["level", "written", *stages], rows)}
 
-{_table(["rule type", "failed check", "dropped rules"], failed)}
+Why: the checks that they failed, each counted, or what else was wrong with them.
+
+{_table(["rule type", "stage", "reason", "dropped rules"], reasons)}
 
 Attempts that were set aside:
 
@@ -261,17 +275,22 @@ def _costs(data: CardData) -> str:
             f"{bill.corrections:,}",
             f"{bill.input_tokens:,}",
             f"{bill.output_tokens:,}",
-            _dollars(bill.price),
+            dollars(bill.price, bill.unpriced),
         ]
         for (stage, model), bill in data.bills.items()
     ]
-    prices = [bill.price for bill in data.bills.values()]
-    known = sum(price for price in prices if price is not None)
-    total = _dollars(known) + (" and calls of unknown price" if None in prices else "")
+    everything = data.bills.values()
+    total = dollars(
+        fsum(bill.price or 0.0 for bill in everything), sum(bill.unpriced for bill in everything)
+    )
+    unmeasured = sum(bill.unmeasured for bill in everything)
+    tokens = f" Tokens of {unmeasured:,} calls are not known and not in the sums." * bool(
+        unmeasured
+    )
     head = ["stage", "model", "calls", "corrections", "input tokens", "output tokens", "US dollars"]
     return f"""## Models and cost
 
-At list prices: {total}. Tokens that a provider did not report are not in the sums.
+At list prices: {total}.{tokens}
 
 {_table(head, rows)}"""
 
@@ -315,7 +334,3 @@ def _percent(share: float | None) -> str:
 
 def _share(part: int, whole: int) -> str:
     return f"{part:,} ({_percent(part / whole)})" if whole else f"{part:,}"
-
-
-def _dollars(price: float | None) -> str:
-    return "not known" if price is None else f"${price:,.2f}"

@@ -90,9 +90,9 @@ async def _vote(work: Work, ballot: Ballot) -> Votes:
     """Ask every validator about every target, all at once."""
     settings = work.materials.settings
     asked = [
-        (role, keys, question)
+        (role, rules, question)
         for role in settings.models.checkers(ballot.level)
-        for keys, question in vote_questions(work.materials, ballot, role)
+        for rules, question in vote_questions(work.materials, ballot, role)
     ]
     records: dict[str, Record | None] = {}
 
@@ -104,10 +104,10 @@ async def _vote(work: Work, ballot: Ballot) -> Votes:
         for index in range(len(asked)):
             group.start_soon(ask, index)
     votes: dict[str, list[Vote]] = {key: [] for key in sorted(ballot.targets)}
-    for role, keys, question in asked:
+    for role, rules, question in asked:
         record = records[question.id]
         require_answer(ballot.level, record)
-        for key, vote in votes_on(keys, role.model, record).items():
+        for key, vote in votes_on(rules, role.model, record).items():
             votes[key].append(vote)
     return {key: tuple(found) for key, found in votes.items()}
 
@@ -250,7 +250,8 @@ def _decided(
             if said is None and work.materials.settings.undecided == "review":
                 waiting.append(subject)
             elif said is None or said == "drop":
-                _drop(work, ballot, rule, "review", why)
+                by = "no majority" if said is None else "dropped by a person"
+                _drop(work, ballot, rule, "review", f"{by}: {why}")
             else:
                 kept.append(labeled(rule, said, votes[rule.key]))
     if waiting:

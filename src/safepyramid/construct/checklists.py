@@ -129,13 +129,14 @@ def majority(answers: Sequence[bool]) -> bool | None:
 def judge(questions: Sequence[CheckQuestion], votes: Sequence[Vote], quorum: int) -> RuleVerdict:
     """Decide about a rule.
 
-    Only readable votes count. With fewer than the quorum, or where a check or a label is tied,
-    the rule is undecided, unless a check has failed: then it has failed.
+    Only readable votes count, and on a question that depends on another only those of validators
+    who say that it applies. With fewer than the quorum, or where a check or a label is tied, the
+    rule is undecided, unless a check has failed: then it has failed.
 
     Args:
         questions: All that were asked, in the checklist's order.
         votes: One per validator.
-        quorum: The fewest readable votes that decide.
+        quorum: The fewest answers that decide, on the rule and on each question.
     """
     readable = [vote for vote in votes if not vote.unreadable]
     if len(readable) < quorum:
@@ -152,7 +153,9 @@ def judge(questions: Sequence[CheckQuestion], votes: Sequence[Vote], quorum: int
             continue  # does not apply, or what it hangs on is tied and told already
         counted = _counted(question, readable)
         found = majority([answer for _, answer in counted])
-        if found is None:
+        if len(counted) < quorum:
+            tied.append(f"{question.id}: {len(counted)} answers count, {quorum} needed")
+        elif found is None:
             tied.append(f"{question.id}: no majority among {len(counted)} answers")
         elif question.expect is not None and found != question.expect:
             failed[question.id] = _objection(question, found, counted)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from math import fsum
 
+from safepyramid.budget import TURNED_AWAY, Budget
 from safepyramid.construct.records import Call, Record
 from safepyramid.errors import RunError
 from safepyramid.prices import price_of
@@ -37,6 +38,41 @@ def require_prices(models: Iterable[str]) -> None:
         )
 
 
+def budget_from(limit: float, records: Iterable[Record]) -> Budget:
+    """The budget of a folder, with what its records cost already spent, call by call.
+
+    Raises:
+        RunError: The price of a reply is not known, so that the limit cannot hold.
+    """
+    budget, uncounted = Budget(limit), 0
+    for record in records:
+        uncounted += sum(map(is_uncounted, record.calls))
+        if (price := known_price(record)) is not None:
+            budget.count(kind_of(record.stage, record.model), price)
+    if uncounted:
+        raise RunError(
+            f"earlier replies came without their tokens ({uncounted:,}), so that --cost-limit "
+            "cannot hold for this folder; leave it out, or begin anew in another"
+        )
+    return budget
+
+
+def kind_of(stage: str, model: str) -> str:
+    """The questions of a stage to a model, which cost about the same."""
+    return f"{stage} {model}"
+
+
+def known_price(record: Record) -> float | None:
+    """What those calls of a record cost whose price is known; None if there are none."""
+    known = [call.price for call in record.calls if call.price is not None]
+    return fsum(known) if known else None
+
+
+def is_uncounted(call: Call) -> bool:
+    """Whether a call was answered, and what it cost is not known."""
+    return call.price is None and not call.error and call.stop_reason not in TURNED_AWAY
+
+
 class Bill:
     """What some calls came to."""
 
@@ -47,14 +83,15 @@ class Bill:
         self.output_tokens = 0
         self.cached_tokens = 0
         self.unmeasured = 0
-        """Calls for which the provider did not say how many tokens they took."""
-        self._prices: list[float | None] = []
+        """Calls for which the provider did not say how many tokens they took: not in the sums."""
+        self.unpriced = 0
+        """Calls whose price is not known: failed, unmeasured, or of a model without a price."""
+        self._prices: list[float] = []
 
     @property
     def price(self) -> float | None:
-        """US dollars, whatever the order of the calls; None if the price of one is not known."""
-        known = [price for price in self._prices if price is not None]
-        return fsum(known) if len(known) == len(self._prices) else None
+        """US dollars of the calls whose price is known, in any order; None if that of none is."""
+        return fsum(self._prices) if self._prices or not self.calls else None
 
     def add(self, record: Record) -> None:
         """Put a record on the bill."""
@@ -69,7 +106,10 @@ class Bill:
         self.input_tokens += call.input_tokens or 0
         self.output_tokens += call.output_tokens or 0
         self.cached_tokens += call.cached_tokens or 0
-        self._prices.append(call.price)
+        if call.price is None:
+            self.unpriced += 1
+        else:
+            self._prices.append(call.price)
 
 
 def bills(records: Iterable[Record]) -> dict[tuple[str, str], Bill]:
@@ -78,3 +118,22 @@ def bills(records: Iterable[Record]) -> dict[tuple[str, str], Bill]:
     for record in records:
         found.setdefault((record.stage, record.model), Bill()).add(record)
     return dict(sorted(found.items()))
+
+
+def bill_of(records: Iterable[Record]) -> Bill:
+    """One bill for all of them."""
+    bill = Bill()
+    for record in records:
+        bill.add(record)
+    return bill
+
+
+def dollars(price: float | None, unpriced: int) -> str:
+    """A sum of known prices, and how many calls are not in it.
+
+    >>> dollars(1.5, 0), dollars(1.5, 2), dollars(None, 1)
+    ('$1.50', '$1.50 and 2 calls of unknown price', '1 call of unknown price')
+    """
+    known = [] if price is None else [f"${price:,.2f}"]
+    unknown = [f"{unpriced:,} call{'s' * (unpriced > 1)} of unknown price"] if unpriced else []
+    return " and ".join([*known, *unknown])

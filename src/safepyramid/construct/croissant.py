@@ -66,6 +66,7 @@ def croissant(
     description: str,
     version: str,
     license: str | None,
+    date: str | None,
     files: Mapping[str, tuple[str, int]],
 ) -> dict[str, Any]:
     """Describe a release.
@@ -75,6 +76,7 @@ def croissant(
         description: In a sentence or two.
         version: Of the release.
         license: Its licence, as a name or an address; left out if there is none.
+        date: When it is published, as `2026-11-30`; left out if not given.
         files: File name -> SHA-256 and size in bytes; `benchmark.parquet` among them.
     """
     return {
@@ -85,6 +87,9 @@ def croissant(
         "description": description,
         "version": version,
         **({"license": license} if license else {}),
+        **({"datePublished": date} if date else {}),
+        "citeAs": f"{name}, version {version}. A dataset of the form of SafePyramid "
+        "(arXiv:2606.29887).",
         "distribution": [
             {
                 "@type": "cr:FileObject",

@@ -21,13 +21,15 @@ from safepyramid.construct.checklists import LABELS, Vote
 from safepyramid.construct.source import SourceRule
 from safepyramid.conversation import render_conversation
 from safepyramid.errors import DataError
-from safepyramid.schema import Case, Level, RuleType, Turn
+from safepyramid.schema import Case, Level, RuleType, Turn, conversation_of
 
 FILE = "review.jsonl"
+_SHOWN = 5
+"""So many decisions that apply to nothing are named; the others are counted."""
 
 
 class _Decision(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     content: str
     reviewer: str = Field(min_length=1)
@@ -95,17 +97,49 @@ def _digest(parts: Iterable[str]) -> str:
 
 
 class Decisions:
-    """All decisions about a run, the last of each reviewer about each thing."""
+    """All decisions about a run, the last of each reviewer about each thing.
 
-    def __init__(self, lines: Iterable[RuleDecision | CaseDecision] = ()) -> None:
+    Args:
+        lines: In the order of the file.
+        torn: Whether the file ends in half a line, which is left out.
+    """
+
+    def __init__(
+        self, lines: Iterable[RuleDecision | CaseDecision] = (), *, torn: bool = False
+    ) -> None:
+        self.torn = torn
         self._rules: dict[tuple[str, str, str, str], dict[str, RuleDecision]] = {}
         self._cases: dict[tuple[str, str], dict[str, CaseDecision]] = {}
+        self._conversations: set[str] = set()
+        self._applied: set[tuple[str, ...]] = set()
         for line in lines:
             if isinstance(line, RuleDecision):
                 about = (line.conversation, line.level.value, line.key, line.content)
                 self._rules.setdefault(about, {})[line.reviewer] = line
             else:
                 self._cases.setdefault((line.case, line.content), {})[line.reviewer] = line
+                self._conversations.add(conversation_of(line.case))
+
+    def notes(self) -> list[str]:
+        """What of the file does nothing, in a line each; empty if all of it applies.
+
+        To be asked once all conversations have been gone through, each finished case with
+        `reviewed`.
+        """
+        idle = [
+            *(" ".join(about[:3]) for about in self._rules if about not in self._applied),
+            *(about[0] for about in self._cases if about not in self._applied),
+        ]
+        notes = []
+        if idle:
+            more = f" and {len(idle) - _SHOWN:,} more" if len(idle) > _SHOWN else ""
+            notes.append(
+                f"{FILE}: {len(idle):,} decisions apply to nothing that is here now (another "
+                f"wording, or no such rule or case): {', '.join(idle[:_SHOWN])}{more}"
+            )
+        if self.torn:
+            notes.append(f"{FILE}: the last line is cut short and is left out")
+        return notes
 
     def on_rule(
         self, subject: Subject, rule: SourceRule
@@ -119,6 +153,7 @@ class Decisions:
         found = list(self._rules.get(about, {}).values())
         if not found:
             return None
+        self._applied.add(about)
         if any(line.decision == "drop" or line.labels != found[0].labels for line in found):
             return "drop"
         labels = found[0].labels
@@ -149,22 +184,35 @@ class Decisions:
 
     def reviewed(self, case: Case) -> int:
         """How many people have decided about a case as it is."""
-        return len(self._cases.get((case.id, case_content(case)), {}))
+        about = (case.id, case_content(case))
+        self._applied.add(about)
+        return len(self._cases.get(about, {}))
+
+    def on_cases(self, conversation: str) -> bool:
+        """Whether anybody has decided about a case of a conversation, as it is or was."""
+        return conversation in self._conversations
 
 
 def read_decisions(folder: Path) -> Decisions:
-    """Read the decisions of a run folder; none without the file. A torn last line is left out.
+    """Read the decisions of a run folder; none without the file.
+
+    The last line need not end in a newline; one that is cut short is left out, and said to be.
 
     Raises:
-        DataError: A line is no decision.
+        DataError: A line is no decision, or the file cannot be read.
     """
     path = folder / FILE
     try:
-        whole, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
+        *whole, last = path.read_text(encoding="utf-8-sig").split("\n")
     except FileNotFoundError:
         return Decisions()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    torn = bool(last.strip()) and not _is_json(last)
     lines = []
-    for number, line in enumerate(whole.split("\n"), 1):
+    for number, line in enumerate(whole if torn else [*whole, last], 1):
         if not line.strip():
             continue
         try:
@@ -173,4 +221,12 @@ def read_decisions(folder: Path) -> Decisions:
             fault = error.errors()[0]
             where = ".".join(map(str, fault["loc"]))
             raise DataError(f"{path}, line {number}: {where} {fault['msg']}") from None
-    return Decisions(lines)
+    return Decisions(lines, torn=torn)
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from safepyramid.construct.source import Key, SourceRule, Text, named_keys
+from safepyramid.construct.source import Key, SourceRule, Text, named_keys, odd_mark
 from safepyramid.policy_text import mentioned_rules
 from safepyramid.schema import Level, RuleType, Turn
 
@@ -218,19 +218,21 @@ def sort_drafts(
 
 
 def _fault(kind: RuleType, draft: BaseRuleForm | ModifierForm, decisive: set[str]) -> str:
-    """Why a rule cannot be put to a vote; empty if it can."""
-    named = set(named_keys(draft.text))
+    """Why a rule cannot be put to a vote; empty if it can. What stands before a colon is counted."""
     if mentioned_rules(draft.text):
         return "it names a rule by number: write [[key]]"
+    if mark := odd_mark(draft.text):
+        return f"it holds brackets that name no rule: {mark!r}"
+    named = set(named_keys(draft.text))
     if isinstance(draft, BaseRuleForm):
         if named:
-            return f"it names {', '.join(sorted(named))}: a base rule stands alone"
+            return f"a base rule stands alone: it names {', '.join(sorted(named))}"
         return (
             "a distractor is never broken" if kind is RuleType.DISTRACTOR and draft.broken else ""
         )
     if lost := sorted((named | set(draft.modifies)) - decisive):
         # A conditional could make a distractor violated, and distractors never are.
-        return f"it acts on {', '.join(lost)}, which is no decisive rule that can be used"
+        return f"it acts on what is no decisive rule that can be used: {', '.join(lost)}"
     if named != set(draft.modifies):
         return "`modifies` and the keys in its text differ"
     if draft.triggered != (draft.met is not None):

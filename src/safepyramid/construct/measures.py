@@ -1,12 +1,13 @@
 """What a run says about itself in numbers: agreement, checks, drops, kinds of modifiers."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from safepyramid.construct.checklists import LABELS, Checklists
-from safepyramid.construct.settle import Rated
+from safepyramid.construct.settle import Drop, Rated
 from safepyramid.construct.source import SourceConversation
 from safepyramid.construct.work import Outcome
 from safepyramid.metrics.agreement import Agreement, agreement
@@ -128,6 +129,28 @@ def failed_checks(outcomes: Iterable[Outcome]) -> Counter[tuple[str, str]]:
         for drop in outcome.drops
         for check in drop.checks
     )
+
+
+def drop_reasons(outcomes: Iterable[Outcome]) -> Counter[tuple[str, str, str]]:
+    """Rule type, stage and reason -> dropped rules; one that failed several checks counts for each.
+
+    Reasons are the ids of failed checks, and otherwise the kind of fault, without its particulars.
+    """
+    return Counter(
+        (drop.type.value, drop.stage, reason)
+        for outcome in outcomes
+        for drop in outcome.drops
+        for reason in drop.checks or (_fault_of(drop),)
+    )
+
+
+def _fault_of(drop: Drop) -> str:
+    if drop.stage == "base":
+        return "it acts on a rule that was dropped"
+    return _PARTICULARS.split(drop.reason, maxsplit=1)[0]
+
+
+_PARTICULARS = re.compile(r"[:;]")
 
 
 def setbacks(outcomes: Iterable[Outcome]) -> Counter[tuple[str, str]]:

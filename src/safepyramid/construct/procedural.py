@@ -6,7 +6,6 @@ written data, tells reading and logic apart: the language is simple, and how dee
 conditionals stand on one another is a setting.
 """
 
-import hashlib
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 
 from safepyramid import __version__
 from safepyramid.construct.assemble import assemble
+from safepyramid.construct.checksums import SUMS, write_sums
 from safepyramid.construct.procedural_concepts import Concept, Hit, Pool, plain_concepts
 from safepyramid.construct.procedural_framework import draw_framework
 from safepyramid.construct.procedural_plan import plan_links
@@ -24,11 +24,13 @@ from safepyramid.construct.procedural_rules import PLAIN_SHAPES, TERM_SHAPES
 from safepyramid.construct.procedural_story import Story, tell_story
 from safepyramid.construct.procedural_words import load_vocabulary, load_words
 from safepyramid.construct.source import SourceConversation, SourcePolicy, SourceRule
-from safepyramid.dataset import write_benchmark, write_parquet
+from safepyramid.dataset import collector_paused, write_benchmark, write_parquet
 from safepyramid.errors import DataError
 from safepyramid.schema import DOMAINS, Level
 
 LEVELS = tuple(Level)
+FILES = frozenset(("benchmark.json", "benchmark_with_evidence.json", "benchmark.parquet", SUMS))
+"""What a procedural pyramid's folder holds."""
 _CONDITIONS: Mapping[Level, tuple[int, ...]] = {Level.L1: (2, 2, 3), Level.L2: (4, 4, 5)}
 """How many conditions a trigger may have, each number as likely as the others."""
 
@@ -62,6 +64,9 @@ class Knobs:
     """How often rules keep away from the conversation's wording, from 0 to 1."""
 
     def __post_init__(self) -> None:
+        for name, lengths in (("rules", 3), ("violated", 3), ("turns", 2)):
+            if len(getattr(self, name)) != lengths:
+                raise DataError(f"{name} is {getattr(self, name)!r}, must be {lengths} numbers")
         low, high = self.turns
         checks = (
             ("conversations", self.conversations, self.conversations >= 1, "at least 1"),
@@ -222,7 +227,8 @@ def demo(conversations: int, seed: int, output: str | Path, **knobs: Any) -> dic
     Args:
         conversations: How many; each gives three cases.
         seed: Another seed, another pyramid.
-        output: The folder; it is made if need be, and files of these names in it are replaced.
+        output: The folder; it is made if need be. Files of these names in it are replaced; with
+            any other file in it, nothing is written.
         knobs: Further fields of `Knobs`.
 
     Returns:
@@ -230,23 +236,36 @@ def demo(conversations: int, seed: int, output: str | Path, **knobs: Any) -> dic
 
     Raises:
         DataError: A knob is unknown, out of range, or asks for what a conversation cannot give;
-            or the folder cannot be written.
+            or the folder cannot be written or holds other files.
     """
     known = {field.name for field in fields(Knobs)}
     if unknown := sorted(set(knobs) - known):
         raise DataError(f"unknown knobs {', '.join(unknown)}; allowed: {', '.join(sorted(known))}")
-    chosen = Knobs(conversations=conversations, seed=seed, **knobs)
-    cases = [assemble(source, level) for source in author(chosen) for level in Level]
-    folder, metadata = Path(output), _metadata(chosen)
-    write_benchmark(folder / "benchmark.json", metadata, cases)
-    write_benchmark(folder / "benchmark_with_evidence.json", metadata, cases, evidence=True)
-    write_parquet(folder / "benchmark.parquet", cases)
-    names = ("benchmark.json", "benchmark.parquet", "benchmark_with_evidence.json")
-    sums = [
-        f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in names
-    ]
-    (folder / "SHA256SUMS").write_text("".join(sums), encoding="utf-8", newline="\n")
+    chosen, folder = Knobs(conversations=conversations, seed=seed, **knobs), Path(output)
+    _require_own(folder)
+    metadata = _metadata(chosen)
+    with collector_paused():
+        cases = [assemble(source, level) for source in author(chosen) for level in Level]
+        write_benchmark(folder / "benchmark.json", metadata, cases)
+        write_benchmark(folder / "benchmark_with_evidence.json", metadata, cases, evidence=True)
+        write_parquet(folder / "benchmark.parquet", cases)
+    write_sums(folder)
     return metadata
+
+
+def _require_own(folder: Path) -> None:
+    """Refuse a folder with files of somebody else, which would lie beside data that they are not of."""
+    try:
+        others = sorted(path.name for path in folder.iterdir() if path.name not in FILES)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise DataError(f"cannot write to {folder}: {error.strerror}") from None
+    if others:
+        raise DataError(
+            f"{folder} holds {others[0]!r}, which is not of a procedural pyramid; give a folder of "
+            "its own"
+        )
 
 
 def _metadata(knobs: Knobs) -> dict[str, Any]:

@@ -44,10 +44,10 @@ class Concept:
         """The turns in which it happens, ascending, each once."""
         return tuple(sorted({hit.turn for hit in self.hits}))
 
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """What tells it from the other concepts of its policy."""
-        return self.kind, self.topic, self.part
+    @cached_property
+    def subject(self) -> tuple[str, str]:
+        """What tells it from the other concepts of its policy, but for the part it is limited to."""
+        return self.kind, self.topic
 
     @property
     def who(self) -> str:
@@ -88,10 +88,13 @@ class Pool:
         self.by_kind: dict[str, list[Concept]] = defaultdict(list)
         for concept in concepts:
             self.by_kind[concept.kind].append(concept)
+        self._of: dict[tuple[str, ...], list[Concept]] = {}
 
-    def of(self, kinds: Sequence[str]) -> list[Concept]:
-        """All concepts of these kinds."""
-        return [concept for kind in kinds for concept in self.by_kind[kind]]
+    def of(self, kinds: tuple[str, ...]) -> list[Concept]:
+        """All concepts of these kinds; the list is shared, and not to be changed."""
+        if kinds not in self._of:
+            self._of[kinds] = [concept for kind in kinds for concept in self.by_kind[kind]]
+        return self._of[kinds]
 
 
 _FULL = ("give", "later", "source", "change", "correct")
@@ -150,20 +153,19 @@ def plain_concepts(story: Story, shift: float, generator: random.Random) -> list
     def of_topic(
         topic: str, kinds: Iterable[tuple[str, Role, tuple[str, ...]]], **gaps: str
     ) -> list[Concept]:
-        own = events[topic]
+        own = [(event.act, hit(event)) for event in events[topic]]
         return [
             Concept(
                 kind,
                 topic,
                 actor,
                 phrase(pick(phrases[kind][0], phrases[kind][1:]).format(**gaps)),
-                hits=tuple(hit(event) for event in own if event.act in acts),
-                occasions=tuple(
-                    hit(event) for event in own if event.act in _CALLED_FOR.get(kind, ())
-                ),
-                related=tuple(hit(event) for event in own if event.act not in acts),
+                hits=tuple([place for act, place in own if act in acts]),
+                occasions=tuple([place for act, place in own if act in called]),
+                related=tuple([place for act, place in own if act not in acts]),
             )
             for kind, actor, acts in kinds
+            for called in (_CALLED_FOR.get(kind, ()),)
         ]
 
     vocabulary = story.vocabulary

@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from safepyramid.construct.procedural_concepts import Concept, Hit, Pool
@@ -117,7 +118,7 @@ def _draw_bases(
             continue
         forbids = rule.form in FORBIDDING
         subject, against = duty(rule.act, forbids)
-        place = ("full" if rule.act.kind == "any" else rule.act.kind, *rule.act.key[1:])
+        place = ("full" if rule.act.kind == "any" else rule.act.kind, rule.act.topic, rule.act.part)
         said = seen[place] >= (1 if forbids else 2) or seen[*place, rule.form]
         if said or duties.setdefault(subject, against) != against:
             continue
@@ -151,7 +152,7 @@ def _draw_base(pool: Pool, shape: Shape, rng: random.Random) -> Base | None:
         concept
         for concept in pool.of(shape.triggers)
         if not shape.same or concept.topic == act.topic
-        if concept.key[:2] != act.key[:2] and not concept.part
+        if concept.subject != act.subject and not concept.part
     ]
     return judge(shape.form, act, rng.choice(triggers), rng) if triggers else None
 
@@ -205,7 +206,13 @@ def _base_rule(draft: Draft, taken: Counter[str], opening: Hit, rng: random.Rand
 
 def _quotes(hits: Sequence[Hit], opening: Hit) -> tuple[Quote, ...]:
     ordered = sorted(dict.fromkeys(hits), key=lambda hit: (hit.turn, hit.role != "user"))[:4]
-    return tuple(Quote(turn=hit.turn, role=hit.role, text=hit.text) for hit in ordered or [opening])
+    return tuple(map(_quote, ordered or [opening]))
+
+
+@lru_cache(maxsize=1000)
+def _quote(hit: Hit) -> Quote:
+    """Many rules of a conversation quote the same words."""
+    return Quote(turn=hit.turn, role=hit.role, text=hit.text)
 
 
 class _ModifierWriter:
@@ -242,42 +249,44 @@ class _ModifierWriter:
         count = self.rng.choice(self.setting.conditions)
         false = -1 if triggered else self.rng.randrange(count)
         topics = {concept.topic for concept in base.concepts}
+        both = (self.seen, self.seeming)
+        near = [
+            [c for c in options if c.topic in topics or c.kind in ("say", "standing")] or options
+            for options in both
+        ]
         atoms: list[Formula] = []
+        used: set[tuple[str, str]] = set()
         for _ in range(_TRIES):
             if len(atoms) == count:
                 return atoms
             wanted = len(atoms) != false
             seeming = self.rng.random() < (0.1 if wanted else 0.5)
-            options = self.seeming if seeming else self.seen
-            if self.rng.random() < 0.5:
-                near = [c for c in options if c.topic in topics or c.kind in ("say", "standing")]
-                options = near or options
+            options = (near if self.rng.random() < 0.5 else both)[seeming]
             atom = draw_atom(options, wanted, self.setting.length, self.rng) if options else None
-            used = {concept.key[:2] for other in atoms for concept in other.concepts}
-            if atom and not used & {concept.key[:2] for concept in atom.concepts}:
+            if atom and used.isdisjoint(concept.subject for concept in atom.concepts):
                 atoms.append(atom)
+                used.update(concept.subject for concept in atom.concepts)
         raise DataError("a conversation gives too few conditions: ask for more turns")
 
     def _standard(self, link: Link, base: Base, atoms: Sequence[Formula]) -> Formula:
         """A demand that is met or not, and that does not clash with the other rules."""
-        used = {concept.key[:2] for atom in atoms for concept in atom.concepts}
+        used = {concept.subject for atom in atoms for concept in atom.concepts}
         root, _ = duty(base.act, False)
         topics = {concept.topic for concept in base.concepts}
 
         def fits(concept: Concept, forbids: bool) -> bool:
             subject, against = duty(concept, forbids)
-            if concept.key[:2] in used:
+            if concept.subject in used:
                 return False
             if subject == root:
                 return link.type is RuleType.EXCEPTION
             return self.duties.get(subject, against) == against
 
+        both = (self.required, self.forbidden)
+        near = [[c for c in options if c.topic in topics] or options for options in both]
         for _ in range(_TRIES):
             forbids = self.rng.random() < _AGAINST
-            options = self.forbidden if forbids else self.required
-            if self.rng.random() < 0.5:
-                options = [c for c in options if c.topic in topics] or options
-            concept = self.rng.choice(options)
+            concept = self.rng.choice((near if self.rng.random() < 0.5 else both)[forbids])
             if not fits(concept, forbids):
                 continue
             standard = draw_standard(concept, forbids, link.met, self.rng)

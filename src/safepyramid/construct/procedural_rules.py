@@ -273,7 +273,7 @@ def draw_atom(
     if form == "order":
         other = rng.choice(concepts)
         pair = (concept, other)
-        fits = other.turns and other.key[:2] != concept.key[:2] and order_holds(*pair) == wanted
+        fits = other.turns and other.subject != concept.subject and order_holds(*pair) == wanted
         return Formula(form, pair, 0, wanted) if fits else None
     number = 0
     if form == "early":

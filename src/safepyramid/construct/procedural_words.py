@@ -86,7 +86,9 @@ class Vocabulary:
 @cache
 def load_words(name: str) -> Any:
     """Read one file of the vocabulary: `common`, `rules`, `framework` or a domain."""
-    return _frozen(yaml.safe_load((VOCABULARY / f"{name}.yaml").read_text(encoding="utf-8")))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    text = (VOCABULARY / f"{name}.yaml").read_text(encoding="utf-8")
+    return _frozen(yaml.load(text, loader))
 
 
 def _frozen(value: Any) -> Any:

@@ -1,12 +1,18 @@
 """How far a construction run has come: one line, renewed in a terminal, else now and then."""
 
+import itertools
 import shutil
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
+import anyio
+
+from safepyramid.construct.costs import Bill, dollars
 from safepyramid.construct.records import STAGES, Record
 from safepyramid.construct.work import Outcome
 from safepyramid.progress import EVERY, duration
@@ -21,17 +27,23 @@ class Progress:
     Args:
         conversations: How many are to be made.
         quiet: Say nothing.
-        spent: US dollars that earlier runs of the folder cost.
+        bill: What earlier runs of the folder came to; this one's calls are added to it.
     """
 
-    def __init__(self, conversations: int, *, quiet: bool = False, spent: float = 0.0) -> None:
+    def __init__(
+        self, conversations: int, *, quiet: bool = False, bill: Bill | None = None
+    ) -> None:
         self.conversations = conversations
         self.quiet = quiet
-        self.spent = spent
+        self.bill = bill or Bill()
         self.stages: Counter[str] = Counter()
         self.bad: Counter[str] = Counter()
         self.standings: Counter[str] = Counter()
-        self.unpriced = False
+        self.failures: Counter[str] = Counter()
+        """Reasons of calls that failed -> how many."""
+        self._under_way: dict[int, float] = {}
+        """Number of a question -> when it was asked, the oldest first."""
+        self._numbers = itertools.count()
         self._began = self._shown = time.monotonic()
         self._terminal = sys.stderr.isatty()
 
@@ -47,13 +59,39 @@ class Progress:
         if not self.quiet:
             print(("\r" if self._terminal else "") + self.line(), file=sys.stderr, flush=True)
 
+    @property
+    def in_vain(self) -> str:
+        """That no question of this run got a reply, and why; empty if one did or none was asked."""
+        if not self.failures or self.failures.total() < self.stages.total():
+            return ""
+        (reason, count), *others = self.failures.most_common()
+        more = f"; {sum(n for _, n in others):,} failed otherwise" if others else ""
+        return f"no question got a reply ({count:,} failed: {reason}{more})"
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """A question is under way for as long as the block runs."""
+        number = next(self._numbers)
+        self._under_way[number] = time.monotonic()
+        try:
+            yield
+        finally:
+            del self._under_way[number]
+
+    async def beat(self) -> None:
+        """Show the line now and then, also while nothing comes back; ends when it is cancelled."""
+        while True:
+            await anyio.sleep(RENEWED if self._terminal else 1.0)
+            self._show()
+
     def recorded(self, record: Record) -> None:
         """A question has been answered."""
         self.stages[record.stage] += 1
-        self.unpriced = self.unpriced or record.price is None
-        self.spent += record.price or 0.0
+        self.bill.add(record)
         if record.state != "done":
             self.bad[record.state] += 1
+        if record.state == "error":
+            self.failures[record.reason] += 1
         self._show()
 
     def finished(self, outcome: Outcome) -> None:
@@ -68,8 +106,12 @@ class Progress:
         asked = [f"{stage} {self.stages[stage]}" for stage in STAGES if self.stages[stage]]
         parts.append("new answers: " + (", ".join(asked) or "none"))
         parts += [f"{n} {state}" for state, n in sorted(self.bad.items())]
-        parts.append(f"${self.spent:,.2f}{' and calls of unknown price' if self.unpriced else ''}")
-        parts.append(duration(time.monotonic() - self._began))
+        now = time.monotonic()
+        if self._under_way:
+            waited = duration(now - next(iter(self._under_way.values())))
+            parts.append(f"{len(self._under_way):,} under way, the oldest for {waited}")
+        parts.append(dollars(self.bill.price, self.bill.unpriced))
+        parts.append(duration(now - self._began))
         return " · ".join(parts)
 
     def _show(self) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -12,9 +12,8 @@ from pydantic import BaseModel
 from safepyramid.construct.reading import Reader
 from safepyramid.construct.records import Record
 from safepyramid.construct.settings import Role
-from safepyramid.errors import GuardError
 from safepyramid.guards.base import Message, Prompt
-from safepyramid.prompts.render import fill, gaps, prompts_hash
+from safepyramid.prompts.render import fill, prompts_hash, replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +50,17 @@ class Templates:
         folder: Files here replace the bundled ones of the same name.
 
     Raises:
-        GuardError: The folder is missing, or a file in it replaces nothing or has unknown gaps.
+        GuardError: The folder is missing or empty, or a file in it replaces nothing, cannot be
+            read or has other gaps than the one it replaces.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        self._texts = {
+        ours = {
             entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8")
             for entry in resources.files("safepyramid.construct").joinpath("prompts").iterdir()
             if entry.name.endswith(".md")
         }
-        for name, text in (_replacements(Path(folder)) if folder else {}).items():
-            if name not in self._texts:
-                raise GuardError(
-                    f"prompts: {name}.md replaces no template; allowed: "
-                    f"{', '.join(f'{own}.md' for own in sorted(self._texts))}"
-                )
-            if unknown := sorted(gaps(text) - gaps(self._texts[name])):
-                raise GuardError(
-                    f"prompts: {name}.md has unknown gaps {', '.join(unknown)}; allowed: "
-                    f"{', '.join(sorted(gaps(self._texts[name])))}"
-                )
-            self._texts[name] = text
+        self._texts = ours if folder is None else replaced(ours, folder)
 
     def __getitem__(self, name: str) -> str:
         return self._texts[name]
@@ -87,12 +76,6 @@ class Templates:
     def hashes(self) -> dict[str, str]:
         """The digest of each template."""
         return {name: self.hash(name) for name in sorted(self._texts)}
-
-
-def _replacements(folder: Path) -> Mapping[str, str]:
-    if not folder.is_dir():
-        raise GuardError(f"prompts: {str(folder)!r} is no folder; give one that holds templates")
-    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.md"))}
 
 
 def user_prompt(*parts: str) -> Prompt:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import SEEK_END
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple, get_args
 
 from safepyramid.errors import RunError
 
@@ -85,9 +85,42 @@ def row_of(record: Record) -> dict[str, Any]:
     return row
 
 
-def record_from(row: Mapping[str, Any]) -> Record:
-    """A record from its line."""
-    return Record(**{**row, "calls": tuple(Call(**call) for call in row["calls"])})
+def record_from(row: Any) -> Record:
+    """A record from its line.
+
+    Raises:
+        ValueError, TypeError, KeyError: It is none.
+    """
+    record = Record(**{**row, "calls": tuple(Call(**call) for call in row["calls"])})
+    _require_types(record, _RECORD_TYPES)
+    for call in record.calls:
+        _require_types(call, _CALL_TYPES)
+    if record.state not in get_args(RecordState) or record.stage not in STAGES:
+        raise ValueError(f"no such state or stage: {record.state}, {record.stage}")
+    if not all(isinstance(fault, str) for fault in record.faults.values()):
+        raise TypeError("a fault that is no text")
+    return record
+
+
+_NUMBER = (int, float, type(None))
+_RECORD_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("stage", "id", "state", "model", "prompt", "asked", "reason"), str),
+    "output": (dict, type(None)),
+    "faults": dict,
+}
+_CALL_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("reply", "stop_reason", "error"), str),
+    **dict.fromkeys(
+        ("input_tokens", "output_tokens", "cached_tokens", "price", "seconds"), _NUMBER
+    ),
+    "refused": bool,
+}
+
+
+def _require_types(value: object, types: Mapping[str, type | tuple[type, ...]]) -> None:
+    for name, allowed in types.items():
+        if not isinstance(getattr(value, name), allowed):
+            raise TypeError(f"{name} is {getattr(value, name)!r}")
 
 
 class _Place(NamedTuple):
@@ -115,7 +148,7 @@ class Journal:
         for stage in STAGES:
             path = folder / f"{stage}.jsonl"
             if write or path.exists():
-                self._files[stage] = path.open("a+b" if write else "rb")
+                self._files[stage] = _opened(path, "a+b" if write else "rb")
                 for place in _read(self._files[stage], path, mend=write):
                     self._keep(place)
 
@@ -167,6 +200,13 @@ class Journal:
             file.close()
 
 
+def _opened(path: Path, mode: Literal["a+b", "rb"]) -> BinaryIO:
+    try:
+        return path.open(mode)
+    except OSError as error:
+        raise RunError(f"{path} cannot be opened: {error.strerror}; mend that") from None
+
+
 def _light(record: Record) -> Record:
     calls = tuple(replace(call, reply="") for call in record.calls)
     return replace(record, calls=calls, output=None)
@@ -182,7 +222,9 @@ def _read(file: BinaryIO, path: Path, *, mend: bool) -> Iterator[_Place]:
             return
         try:
             record = record_from(json.loads(line))
-        except (ValueError, TypeError, KeyError):
+            if record.stage != path.stem:
+                raise ValueError(f"belongs to {record.stage}")
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise RunError(
                 f"{path}, line {number} is no record; remove that line, and its item is made again"
             ) from None
@@ -190,10 +232,19 @@ def _read(file: BinaryIO, path: Path, *, mend: bool) -> Iterator[_Place]:
         offset += len(line)
 
 
+def changed(record: Record) -> RunError:
+    """The error to raise where a record holds what no reply is ever read as."""
+    return RunError(
+        f"{record.stage}.jsonl: the record {record.id!r} does not hold what was asked for; remove "
+        "its line, and it is asked again"
+    )
+
+
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write the manifest in one step."""
     temporary = folder / f".{MANIFEST}.tmp"
-    temporary.write_text(json.dumps(manifest, indent=2, ensure_ascii=False), encoding="utf-8")
+    text = json.dumps(manifest, indent=2, ensure_ascii=False)
+    temporary.write_text(text, encoding="utf-8", newline="\n")
     temporary.replace(folder / MANIFEST)
 
 
@@ -205,10 +256,12 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     """
     path = folder / MANIFEST
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError("it is no object")
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunError(
             f"{path} cannot be read ({error}); restore it, or use another folder"
         ) from None

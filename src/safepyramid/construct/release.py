@@ -1,20 +1,21 @@
 """From a run to a release: a folder that can be published as it is, byte for byte repeatable."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date as day
 from pathlib import Path
 from typing import Any
 
 from safepyramid.check import check_cases
 from safepyramid.construct.assemble import assemble, numbered_rules
-from safepyramid.construct.card import CardData, card
+from safepyramid.construct.card import SPDX, CardData, card
+from safepyramid.construct.checksums import sha256_of, write_sums
 from safepyramid.construct.costs import bills
 from safepyramid.construct.croissant import croissant
 from safepyramid.construct.duplicates import near_duplicates
 from safepyramid.construct.errata import FILE as ERRATA
-from safepyramid.construct.errata import errata
+from safepyramid.construct.errata import as_version, errata
 from safepyramid.construct.runs import Loaded, load
 from safepyramid.construct.settle import evidence
 from safepyramid.construct.source import SourceConversation
@@ -25,7 +26,6 @@ from safepyramid.errors import DataError
 from safepyramid.schema import Case, Level
 from safepyramid.statistics import statistics
 
-SUMS = "SHA256SUMS"
 VERSION = "VERSION"
 DESCRIPTION = (
     "Multi-turn conversations, each with a policy of natural-language rules at three levels; the "
@@ -43,6 +43,8 @@ class Released:
     """Conversations of the run that are not complete."""
     left_out: Mapping[str, str]
     """Complete conversations that are not in it -> why."""
+    notes: Sequence[str]
+    """What of the decisions by people does nothing, in a line each."""
 
 
 def release(
@@ -52,6 +54,7 @@ def release(
     version: str,
     name: str,
     license: str | None = None,
+    date: str | None = None,
     previous: Path | None = None,
 ) -> Released:
     """Write a release of what is complete in a run.
@@ -62,14 +65,18 @@ def release(
     Args:
         folder: The run folder; it is only read.
         output: The release's folder; must be new or empty.
-        version: Of the release.
-        name: Of the dataset.
-        license: Its licence.
+        version: Of the release: numbers with dots.
+        name: Of the dataset, in one line.
+        license: Its licence: an id of SPDX, or an address.
+        date: When it is published, as `2026-11-30`. It is not taken from the clock, so that the
+            same run gives the same bytes.
         previous: The folder of the release before, for the errata.
 
     Raises:
-        SafepyramidError: Nothing is complete, or the output is in use.
+        SafepyramidError: Nothing is complete, the output is in use, or one of these is not of
+            its form.
     """
+    _require_forms(version, name, license, date)
     if output.exists() and any(output.iterdir()):
         raise DataError(f"{output} is not empty; a release needs a folder of its own")
     cases: dict[str, list[Case]] = {}
@@ -91,10 +98,6 @@ def release(
         raise DataError(f"{folder}: {len(problems)} problems in what was made: {shown}")
     changed = errata(version, kept, previous)
     sources = [_source(finished[id]) for id in cases if id not in left_out]
-    output.mkdir(parents=True, exist_ok=True)
-    _write_cases(output, loaded, kept, version, name, license)
-    (output / ERRATA).write_text(_pretty(changed), encoding="utf-8")
-    (output / VERSION).write_text(f"{version}\n", encoding="utf-8")
     text = card(
         CardData(
             name=name,
@@ -109,15 +112,45 @@ def release(
             bills=bills(loaded.journal.all()),
         )
     )
-    (output / "README.md").write_text(text, encoding="utf-8")
-    _write_description(output, version, name, license)
-    write_sums(output)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        _write_cases(output, loaded, kept, version, name, license)
+        _write(output / ERRATA, _pretty(changed))
+        _write(output / VERSION, f"{version}\n")
+        _write(output / "README.md", text)
+        _write_description(output, version, name, license, date)
+        write_sums(output)
+    except OSError as error:
+        raise DataError(
+            f"cannot write to {output}: {error.strerror}; give another folder"
+        ) from None
     return Released(
         len(kept),
         len(sources),
         len(loaded.outcomes) - len(finished),
         dict(sorted(left_out.items())),
+        loaded.decisions.notes(),
     )
+
+
+def _require_forms(version: str, name: str, license: str | None, date: str | None) -> None:
+    as_version(version)
+    for what, text in (("name", name), ("license", license)):
+        if text is not None and (not text.strip() or not text.isprintable()):
+            raise DataError(f"{what} is {text!r}, must be one line of text")
+    if license is not None and not (SPDX.fullmatch(license) or license.startswith("https://")):
+        raise DataError(
+            f"license is {license!r}, must be an id such as CC-BY-4.0 or an address with https://"
+        )
+    if date is not None and not _is_date(date):
+        raise DataError(f"date is {date!r}, must be a day such as 2026-11-30")
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return day.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def cases_of(outcome: Outcome) -> list[Case]:
@@ -174,9 +207,8 @@ def _source(outcome: Outcome) -> SourceConversation:
 def _left_out(
     loaded: Loaded, finished: Mapping[str, Outcome], cases: Mapping[str, Sequence[Case]]
 ) -> dict[str, str]:
-    texts = {id: render_conversation(_source(outcome).turns) for id, outcome in finished.items()}
-    twins = near_duplicates(texts, loaded.run.settings.near_duplicate)
-    reasons = {id: f"nearly the same as {twin}" for id, twin in twins.items()}
+    """Conversations that are removed in review, and those that repeat one that stays."""
+    reasons: dict[str, str] = {}
     for id, found in cases.items():
         removed = [
             f"{case.id} removed in review ({why})"
@@ -185,7 +217,13 @@ def _left_out(
         ]
         if removed:
             reasons[id] = "; ".join(removed)
-    return reasons
+    texts = {
+        id: render_conversation(_source(outcome).turns)
+        for id, outcome in finished.items()
+        if id not in reasons
+    }
+    twins = near_duplicates(texts, loaded.run.settings.near_duplicate)
+    return {**reasons, **{id: f"nearly the same as {twin}" for id, twin in twins.items()}}
 
 
 def _write_cases(
@@ -214,25 +252,19 @@ def _write_cases(
     write_parquet(output / "benchmark.parquet", cases)
 
 
-def _write_description(output: Path, version: str, name: str, license: str | None) -> None:
+def _write_description(
+    output: Path, version: str, name: str, license: str | None, date: str | None
+) -> None:
     files = {
-        path.name: (_sha256(path), path.stat().st_size)
+        path.name: (sha256_of(path), path.stat().st_size)
         for path in sorted(output.glob("benchmark*"))
     }
-    described = croissant(name, DESCRIPTION, version, license, files)
-    (output / "croissant.json").write_text(_pretty(described), encoding="utf-8")
+    described = croissant(name, DESCRIPTION, version, license, date, files)
+    _write(output / "croissant.json", _pretty(described))
 
 
-def write_sums(output: Path) -> None:
-    """Write the checksums of all files of a folder, in the form of `sha256sum`."""
-    paths = sorted(path for path in output.iterdir() if path.is_file() and path.name != SUMS)
-    lines = [f"{_sha256(path)}  {path.name}\n" for path in paths]
-    (output / SUMS).write_text("".join(lines), encoding="utf-8")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _pretty(value: Any) -> str:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import anyio
 from filelock import FileLock, Timeout
 
+from safepyramid.construct.assemble import assemble
 from safepyramid.construct.author import Materials
 from safepyramid.construct.checklists import load_checklists
 from safepyramid.construct.decisions import Decisions, read_decisions
@@ -28,6 +29,8 @@ from safepyramid.construct.scenarios import Scenario, load_scenarios
 from safepyramid.construct.settings import Settings, settings_from
 from safepyramid.construct.work import STEPS, Outcome, Work
 from safepyramid.errors import RunError, SafepyramidError
+from safepyramid.schema import Level
+from safepyramid.secrets import make_scrub, secret_in
 
 FORMAT = 1
 """Of run folders."""
@@ -110,7 +113,7 @@ def open_run(folder: Path, settings: Settings | None = None, *, create: bool = F
             f"{folder} has format {found.get('format')!r}, this version reads {FORMAT}; "
             "use the version that made it"
         )
-    run = load_run(settings or settings_from(found["settings"], f"{folder}/{MANIFEST}"))
+    run = load_run(settings or settings_from(found.get("settings", {}), f"{folder}/{MANIFEST}"))
     if difference := _difference(found, run.manifest):
         raise RunError(
             f"{folder} was begun otherwise: {difference}; restore that, or begin anew in another "
@@ -123,7 +126,9 @@ def _difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """The first thing in which two manifests differ; empty if they agree."""
     for name, before, after in _pairs(then, now, ""):
         if before != after and name.removeprefix("settings.") not in _PLACES:
-            return f"{name} was {before!r}, is {after!r}"
+            if secret_in({name: [before, after]}) is not None:
+                return f"{name} is another, and looks like a secret"
+            return make_scrub()(f"{name} was {before!r}, is {after!r}")
     return ""
 
 
@@ -194,6 +199,9 @@ class Loaded:
     decisions: Decisions
     outcomes: list[Outcome]
     """In the order of `run.made`."""
+    answers: list[Record]
+    """The answers that these are made of, without replies and output. The journal may hold more:
+    some were set aside, or belong to questions that are put otherwise now."""
 
 
 def load(folder: Path, keep: Callable[[Outcome], Outcome] = summary) -> Loaded:
@@ -209,17 +217,26 @@ def load(folder: Path, keep: Callable[[Outcome], Outcome] = summary) -> Loaded:
     run, journal, decisions = open_run(folder), Journal(folder), read_decisions(folder)
     found: dict[str, Outcome] = {}
 
+    answers: dict[tuple[str, str], Record] = {}
+
     async def ask(question: Question) -> Record | None:
-        return journal.get(question.stage, question.id, question.asked)
+        record = journal.get(question.stage, question.id, question.asked)
+        if record is not None:
+            answers[record.stage, record.id] = replace(record, calls=(), output=None)
+        return record
 
     def finished(outcome: Outcome) -> None:
+        if outcome.source is not None and decisions.on_cases(outcome.made.id):
+            for level in Level:
+                decisions.reviewed(assemble(outcome.source, level))
         found[outcome.made.id] = keep(outcome)
 
     async def replay() -> None:
         await make_all(run, ask, decisions, finished, at_once=AT_ONCE)
 
     run_async(replay)
-    return Loaded(run, journal, decisions, [found[made.id] for made in run.made])
+    outcomes = [found[made.id] for made in run.made]
+    return Loaded(run, journal, decisions, outcomes, list(answers.values()))
 
 
 def withdraw(folder: Path, stage: str, only: Sequence[str] = ()) -> int:

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic import model_validator as validated
 
+from safepyramid.construct.source import Domain, Text
 from safepyramid.errors import DataError
 from safepyramid.schema import DOMAINS
 
@@ -18,8 +19,6 @@ CATALOGUE = Path(str(files("safepyramid") / "data" / "scenarios"))
 """Where the bundled catalogue lies: one file a domain."""
 PER_DOMAIN = 30
 """So many scenarios the bundled catalogue has in each of the ten domains."""
-
-Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class _Entry(BaseModel):
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    domain: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{3,}$")]
+    domain: Domain
     scenarios: list[_Entry] = Field(min_length=1)
 
     @validated(mode="after")
@@ -113,6 +112,8 @@ def _read(folder: Path) -> tuple[tuple[Scenario, ...], list[str]]:
             problems += [
                 f"{path.name}: {_where(fault)}: {fault['msg']}" for fault in error.errors()
             ]
+        except OSError as error:
+            problems.append(f"{path.name}: cannot be read: {error.strerror}")
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             problems.append(f"{path.name}: not readable as YAML: {' '.join(str(error).split())}")
         else:

@@ -10,10 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from safepyramid.construct.assemble import EXCHANGES, SHAPE
 from safepyramid.errors import DataError
 from safepyramid.schema import Level
+from safepyramid.secrets import has_secret, secret_in
 
 MIN_QUORUM = 2
-
-_SECRET = ("key", "token", "secret", "password", "credential")
 
 
 class _Part(BaseModel):
@@ -40,13 +39,13 @@ class Role(_Part):
 
     @model_validator(mode="after")
     def _no_secrets(self) -> Self:
-        for name in self.args:
-            if any(word in name.lower() for word in _SECRET):
+        for part in ("args", "config"):
+            if (place := secret_in(getattr(self, part))) is not None:
                 raise ValueError(
-                    f"argument {name!r} looks like a secret: keep it in the environment"
+                    f"{part}: {place!r} looks like a secret: keep it in the environment"
                 )
-        if self.base_url and "@" in self.base_url.split("//")[-1].split("/")[0]:
-            raise ValueError("base_url holds a user or password: keep it in the environment")
+        if self.base_url and has_secret(self.base_url):
+            raise ValueError("base_url holds a user, password or key: keep them in the environment")
         return self
 
 
@@ -179,6 +178,8 @@ class Settings(_Part):
         for name, (low, high) in self._ranges():
             if low > high:
                 raise ValueError(f"{name}: {low} to {high} is no range: put the smaller first")
+        if not self.exchanges[0]:
+            raise ValueError("exchanges: a conversation has at least 1")
         for name, kinds in _NEVER_ASKED.items():
             for kind in kinds:
                 if getattr(getattr(self.levels, name), kind) != (0, 0):

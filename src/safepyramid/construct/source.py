@@ -24,9 +24,12 @@ from safepyramid.schema import Level, RuleType, Turn
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Key = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+Domain = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{3,}$")]
+"""The first four characters begin the ids of its conversations."""
 
 
 _REFERENCE = re.compile(r"\[\[([a-z0-9-]+)\]\]")
+_ODD_MARK = re.compile(r"\[\[|\]\]|\[\s*overrides?\b", re.IGNORECASE)
 
 
 def named_keys(text: str) -> tuple[str, ...]:
@@ -37,6 +40,16 @@ def named_keys(text: str) -> tuple[str, ...]:
 def replace_keys(text: str, replacement: Callable[[str], str]) -> str:
     """A text with what stands for each `[[key]]` in its place."""
     return _REFERENCE.sub(lambda match: replacement(match[1]), text)
+
+
+def odd_mark(text: str) -> str:
+    """What of a text would pass into a policy as it is, and is not for an author to write.
+
+    That is a double bracket around anything but a key, or a note of what a rule overrides: these
+    are set where policies are rendered. Empty if there is none.
+    """
+    found = _ODD_MARK.search(_REFERENCE.sub("", text))
+    return found[0] if found else ""
 
 
 class _Record(BaseModel):
@@ -103,8 +116,8 @@ class SourcePolicy(_Record):
 class SourceConversation(_Record):
     """A conversation and the policies that judge it."""
 
-    id: Annotated[str, StringConstraints(pattern=r"^[a-z]{4}-\d{3,}$")]
-    domain: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{3,}$")]
+    id: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{3}-\d{3,}$")]
+    domain: Domain
     scenario: Text
     title: Text
     turns: tuple[Turn, ...] = Field(min_length=2)

@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import fsum
 from typing import Any
 
-from safepyramid.construct.costs import bills
+from safepyramid.construct.costs import bills, dollars
 from safepyramid.construct.measures import as_json, drop_table, failed_checks, setbacks
 from safepyramid.construct.records import Record
 from safepyramid.construct.runs import Loaded
@@ -21,14 +22,17 @@ def status(loaded: Loaded) -> dict[str, Any]:
         `conversations` in all; `standings` (complete, review, open, failed) -> how many; `steps`:
         where those that are not complete are; `unfinished`: each of them with `step` and
         `reason`; `waiting`: the rules that a person must decide about; `answers`: stage -> state
-        -> records; `unreadable`: reasons of records that could not be used -> how many;
+        -> answers that the outcomes rest on; `unreadable`: reasons of those that could not be used
+        -> how many; `unused`: how many answers nothing rests on any more;
+        `notes`: what of the decisions by people does nothing;
         `dropped`, `failed_checks` and `setbacks`: counts; `bills`: stage and model -> calls,
-        tokens, price (null if not known).
+        tokens, price of the calls whose price is known (null if that of none is), `unpriced` and
+        `unmeasured` calls.
     """
     outcomes = loaded.outcomes
     unfinished = [outcome for outcome in outcomes if outcome.standing != "complete"]
     answers: dict[str, Counter[str]] = {}
-    for record in loaded.journal.current():
+    for record in loaded.answers:
         answers.setdefault(record.stage, Counter())[record.state] += 1
     return {
         "conversations": len(outcomes),
@@ -50,7 +54,9 @@ def status(loaded: Loaded) -> dict[str, Any]:
             for subject in outcome.waiting
         ],
         "answers": {stage: dict(counts) for stage, counts in answers.items()},
-        "unreadable": _reasons(loaded.journal.current()),
+        "unreadable": _reasons(loaded.answers),
+        "unused": sum(1 for _ in loaded.journal.current()) - len(loaded.answers),
+        "notes": loaded.decisions.notes(),
         "dropped": {level: dict(counts) for level, counts in drop_table(outcomes).items()},
         "failed_checks": as_json(dict(failed_checks(outcomes))),
         "setbacks": as_json(dict(setbacks(outcomes))),
@@ -62,6 +68,8 @@ def status(loaded: Loaded) -> dict[str, Any]:
                     "input_tokens": bill.input_tokens,
                     "output_tokens": bill.output_tokens,
                     "price": bill.price,
+                    "unpriced": bill.unpriced,
+                    "unmeasured": bill.unmeasured,
                 }
                 for about, bill in bills(loaded.journal.all()).items()
             }
@@ -69,7 +77,7 @@ def status(loaded: Loaded) -> dict[str, Any]:
     }
 
 
-def _reasons(records: Any) -> dict[str, int]:
+def _reasons(records: Sequence[Record]) -> dict[str, int]:
     def line(record: Record) -> str:
         return f"{record.stage}: {record.model}: {record.state}: {record.reason[:120]}"
 
@@ -91,10 +99,14 @@ def render_status(found: Mapping[str, Any], outcomes: Sequence[Outcome]) -> str:
     for stage, counts in found["answers"].items():
         listed = ", ".join(f"{count:,} {state}" for state, count in sorted(counts.items()))
         lines.append(f"  {stage}: {listed}")
+    if found["unused"]:
+        lines.append(f"  no longer used, set aside or put otherwise since: {found['unused']:,}")
     if found["unreadable"]:
         lines += ["", "answers that could not be used:"]
         shown = list(found["unreadable"].items())[:SHOWN]
         lines += [f"  {count:,} × {reason}" for reason, count in shown]
+    if found["notes"]:
+        lines += ["", *found["notes"]]
     lines += ["", "rules written and dropped:"]
     for level, counts in found["dropped"].items():
         gone = ", ".join(
@@ -105,11 +117,11 @@ def render_status(found: Mapping[str, Any], outcomes: Sequence[Outcome]) -> str:
         if found[name]:
             listed = ", ".join(f"{what} {count:,}" for what, count in found[name].items())
             lines.append(f"  {title}: {listed}")
-    prices = [bill["price"] for bill in found["bills"].values()]
-    calls = sum(bill["calls"] for bill in found["bills"].values())
-    known = sum(price for price in prices if price is not None)
-    more = " and calls of unknown price" if None in prices else ""
-    return "\n".join([*lines, "", f"{calls:,} calls, ${known:,.2f}{more}"])
+    everything = found["bills"].values()
+    calls = sum(bill["calls"] for bill in everything)
+    price = fsum(bill["price"] or 0.0 for bill in everything)
+    cost = dollars(price, sum(bill["unpriced"] for bill in everything))
+    return "\n".join([*lines, "", f"{calls:,} calls, {cost}"])
 
 
 def _group(title: str, outcomes: Sequence[Outcome], standing: str) -> list[str]:

@@ -9,16 +9,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from safepyramid.construct.assemble import Numbered, numbered_rules
 from safepyramid.construct.author import Materials
 from safepyramid.construct.checklists import NOT_ASKED, CheckQuestion, Given, Vote
-from safepyramid.construct.drafts import AnswerForm, RuleVoteForm, VotesForm
+from safepyramid.construct.drafts import AnswerForm, CitedQuote, RuleVoteForm, VotesForm
 from safepyramid.construct.draws import Assignment
 from safepyramid.construct.questions import Question, user_prompt
 from safepyramid.construct.reading import Reading, read_form
-from safepyramid.construct.records import Record
+from safepyramid.construct.records import Record, changed
 from safepyramid.construct.settings import Role
 from safepyramid.construct.source import SourceRule
 from safepyramid.conversation import render_conversation
@@ -29,7 +31,20 @@ from safepyramid.schema import Level, Turn
 MIN_QUOTE = 8
 """Fewest characters of a quote, unless the message is shorter: a word or two occur anywhere."""
 
-_BY_NUMBER = re.compile(r"\b([Rr]ule)\s+(\d+)\b")
+_BY_NUMBER = re.compile(r"\b([Rr]ule)\s+(\d{1,3})\b")
+
+
+class _Stored(BaseModel):
+    """An answer as a record holds it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    answer: Literal["yes", "no", "does_not_apply"]
+    quote: CitedQuote
+    reason: str
+
+
+_STORED = TypeAdapter(dict[str, dict[str, _Stored]])
 
 
 @dataclass(frozen=True)
@@ -62,8 +77,8 @@ class Ballot:
 
 def vote_questions(
     materials: Materials, ballot: Ballot, validator: Role
-) -> Iterator[tuple[tuple[str, ...], Question]]:
-    """What one validator is asked: keys of some rules, and the question about them.
+) -> Iterator[tuple[Mapping[str, tuple[CheckQuestion, ...]], Question]]:
+    """What one validator is asked: some rules with the questions about each, and the call.
 
     Rules go out by number, so that their order tells nothing of their types.
     """
@@ -71,15 +86,18 @@ def vote_questions(
     keys = sorted(ballot.targets, key=lambda key: number_of[key])
     size = materials.settings.rules_per_call
     for part, start in enumerate(range(0, len(keys), size), 1):
-        chosen = tuple(keys[start : start + size])
-        yield chosen, _question(materials, ballot, validator, part, chosen)
+        asked = {key: _asked(materials, ballot, key) for key in keys[start : start + size]}
+        yield asked, _question(materials, ballot, validator, part, asked)
 
 
 def _question(
-    materials: Materials, ballot: Ballot, validator: Role, part: int, keys: tuple[str, ...]
+    materials: Materials,
+    ballot: Ballot,
+    validator: Role,
+    part: int,
+    asked: Mapping[str, tuple[CheckQuestion, ...]],
 ) -> Question:
     templates, numbered = materials.templates, ballot.numbered
-    asked = {key: _asked(materials, ballot, key) for key in keys}
     key_of = {number: key for key, number in numbered.number_of.items()}
     policy = ballot.policy
 
@@ -182,16 +200,21 @@ def _fault(
     if unknown := set(ids) - {question.id for question in asked}:
         return f"{', '.join(sorted(unknown))}: not asked"
     by_id = {given.question: given for given in vote.answers}
-    faults = (_answer_fault(question, by_id[question.id], said) for question in asked)
+    faults = (_answer_fault(question, by_id, said) for question in asked)
     return next((fault for fault in faults if fault), "")
 
 
 def _answer_fault(
-    question: CheckQuestion, given: AnswerForm, said: Mapping[tuple[int, str], str]
+    question: CheckQuestion,
+    by_id: Mapping[str, AnswerForm],
+    said: Mapping[tuple[int, str], str],
 ) -> str:
+    given = by_id[question.id]
     quote = given.quote
     if given.answer == NOT_ASKED and question.when is None:
         return f"{question.id}: must be answered with yes or no"
+    if given.answer == NOT_ASKED and by_id[question.when or question.id].answer == "yes":
+        return f"{question.id}: must be answered with yes or no, since {question.when} is yes"
     if question.cite == "conversation" and quote.role == "policy":
         return f"{question.id}: the quote must come from the conversation"
     where = "the policy" if quote.role == "policy" else f"turn {quote.turn} of the {quote.role}"
@@ -203,19 +226,35 @@ def _answer_fault(
     return ""
 
 
-def votes_on(keys: Sequence[str], validator: str, record: Record | None) -> dict[str, Vote]:
+def votes_on(
+    asked: Mapping[str, Sequence[CheckQuestion]], validator: str, record: Record | None
+) -> dict[str, Vote]:
     """One validator's votes, by rule key, as a record holds them.
 
     A record that is not there or could not be read gives unreadable votes with the reason.
+
+    Args:
+        asked: Key of each rule -> the questions about it.
+        validator: Whose votes they are.
+        record: Its answer.
+
+    Raises:
+        RunError: What the record holds is not what was asked: it was changed by hand.
     """
     if record is None or record.state != "done" or record.output is None:
         why = "not asked" if record is None else f"{record.state}: {record.reason}"
-        return {key: Vote(validator, {}, why) for key in keys}
+        return {key: Vote(validator, {}, why) for key in asked}
+    try:
+        _STORED.validate_python(record.output)
+    except ValidationError:
+        raise changed(record) from None
     votes = {}
-    for key in keys:
+    for key, questions in asked.items():
         given = record.output.get(key)
         if given is None:
             votes[key] = Vote(validator, {}, record.faults.get(key, "no answers about this rule"))
+        elif set(given) != {question.id for question in questions}:
+            raise changed(record)
         else:
             votes[key] = Vote(validator, {id: _given(answer) for id, answer in given.items()})
     return votes

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from safepyramid.construct.author import Materials
 from safepyramid.construct.checklists import Vote
 from safepyramid.construct.decisions import Decisions, Subject
 from safepyramid.construct.draws import Assignment
 from safepyramid.construct.questions import Ask, Question
-from safepyramid.construct.records import Record
+from safepyramid.construct.records import Record, changed
 from safepyramid.construct.settle import Drop, Rated
 from safepyramid.construct.source import SourceConversation
 from safepyramid.schema import Level, RuleType
@@ -111,13 +111,17 @@ async def answer(work: Work, step: str, question: Question, form: type[T]) -> T:
     Raises:
         Stopped: It has yet to be asked, or asked again.
         SetAside: There is an answer, and it cannot be used.
+        RunError: Its record does not hold what was asked for: it was changed by hand.
     """
     record = await work.ask(question)
     require_answer(step, record)
     assert record is not None
     if record.state != "done":
         raise SetAside(f"{record.model}: {record.state}: {record.reason}")
-    return form.model_validate(record.output)
+    try:
+        return form.model_validate(record.output)
+    except ValidationError:
+        raise changed(record) from None
 
 
 def require_answer(step: str, record: Record | None) -> None:
