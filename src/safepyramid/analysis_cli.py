@@ -4,6 +4,7 @@ What a command needs is imported inside it.
 """
 
 import logging
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from safepyramid.errors import DataError
+from safepyramid.terminal import one_line, printable, say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +34,9 @@ _dataset = click.option(
 )
 _level = click.option("--level", multiple=True, help="Only this level; repeatable.")
 _domain = click.option("--domain", multiple=True, help="Only this domain; repeatable.")
-_seed = click.option("--seed", type=int, default=0, show_default=True, help="Of the resampling.")
+_seed = click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the resampling."
+)
 _draws = click.option("--draws", type=click.IntRange(100), help="Resamples.")
 _format = click.option(
     "--format",
@@ -94,14 +98,13 @@ def table(name: str, logs: Sequence[str], form: str, output: str | None, **given
         raise click.UsageError(f"table {name} needs at least one log or result file")
     runs = _load(logs, given, evidence=name == "wrong-rules")
     if name == "wrong-rules":
-        from safepyramid.analysis.causes import wrong_rule_rows
-        from safepyramid.analysis.estimates import to_frame
+        from safepyramid.analysis.causes import wrong_rule_frame
 
         if form not in ("csv", "jsonl"):
             raise click.UsageError(
                 "table wrong-rules is for reading by programs: --format jsonl or csv"
             )
-        _write(_data(to_frame(list(wrong_rule_rows(runs))), form), output)
+        _write(_data(wrong_rule_frame(runs), form), output)
         return
     from safepyramid.analysis.views import VIEWS, Options
 
@@ -122,7 +125,27 @@ def table(name: str, logs: Sequence[str], form: str, output: str | None, **given
 @_dataset
 @_level
 @_domain
+@click.option(
+    "--epochs",
+    type=click.IntRange(1),
+    nargs=2,
+    default=(1, 1),
+    show_default=True,
+    help="Which epoch of FIRST, and which of SECOND.",
+)
 @click.option("--cases", "list_cases", is_flag=True, help="List every case that changed.")
+@click.option(
+    "--rows",
+    type=click.Choice(["cases", "metrics", "rules"]),
+    default="cases",
+    show_default=True,
+    help="What csv and jsonl hold.",
+)
+@click.option(
+    "--points",
+    type=click.FloatRange(0, 100, min_open=True),
+    help="Say how many cases a change of so many points needs.",
+)
 @_format
 @_output
 @_intervals
@@ -133,17 +156,28 @@ def compare(
 ) -> None:
     """What changed from the run FIRST to the run SECOND: metrics, cases and rules.
 
-    Only cases that both were asked are compared. csv and jsonl hold the cases, one a line.
+    Only cases that both were asked are compared. Two epochs of one log are two runs: give the log
+    twice, and --epochs 1 2.
     """
     from safepyramid.analysis.compare import DRAWS
     from safepyramid.analysis.compare import compare as compare_runs
     from safepyramid.analysis.layouts import lay_out_comparison
 
-    runs = _load([first, second], given)
-    pair = [_only(runs, path) for path in (first, second)]
-    found = compare_runs(*pair, seed=given["seed"], draws=given["draws"] or DRAWS)
+    runs = _load([first, second], given, keep_all=True)
+    one, other = (
+        _only(runs, path, epoch)
+        for path, epoch in zip((first, second), given["epochs"], strict=True)
+    )
+    if one is other:
+        raise DataError(
+            f"{first} and {second} are the same run; give two, or two epochs of one (--epochs 1 2)"
+        )
+    found = compare_runs(
+        one, other, seed=given["seed"], draws=given["draws"] or DRAWS, points=given["points"]
+    )
     if form in ("csv", "jsonl"):
-        _write(_data(found.cases, form), output)
+        parts = {"cases": found.cases, "metrics": found.differences, "rules": found.rules}
+        _write(_data(parts[given["rows"]], form), output)
         return
     shown = lay_out_comparison(found, list_cases=list_cases)
     _write(_shown(shown, form, intervals=given["intervals"]), output)
@@ -181,13 +215,15 @@ def plot(name: str, logs: Sequence[str], output: str | None, **given: Any) -> No
     runs = _load(logs, given)
     options = Options(published=given["published"], seed=given["seed"], draws=given["draws"])
     for path in draw(name, runs, Path(output or name), options):
-        click.echo(path)
+        say(str(path))
 
 
 COMMANDS = (table, compare, plot)
 
 
-def _load(logs: Sequence[str], given: dict[str, Any], *, evidence: bool = False) -> Any:
+def _load(
+    logs: Sequence[str], given: dict[str, Any], *, evidence: bool = False, keep_all: bool = False
+) -> Any:
     from safepyramid.analysis.collect import load_runs
 
     runs = load_runs(
@@ -196,24 +232,26 @@ def _load(logs: Sequence[str], given: dict[str, Any], *, evidence: bool = False)
         level=given["level"] or None,
         domain=given["domain"] or None,
         evidence=evidence,
+        keep_all=keep_all,
     )
     for note in runs.notes:
-        log.warning(note)
+        log.warning("%s", one_line(note))
     return runs
 
 
-def _only(runs: Any, path: str) -> Any:
-    """The run of a path; of several epochs, the first."""
+def _only(runs: Any, path: str, epoch: int) -> Any:
+    """An epoch of the run of a path."""
+    whole = Path(path).resolve()
     inside = [
-        run
-        for run in runs
-        if Path(run.origin.path) == Path(path) or Path(path) in Path(run.origin.path).parents
+        run for run in runs if whole in (found := Path(run.origin.path).resolve(), *found.parents)
     ]
-    if len({run.origin.path for run in inside}) > 1:
-        raise DataError(
-            f"{path} holds {len({run.origin.path for run in inside})} runs; give the log of one"
-        )
-    return inside[0]
+    logs = {run.origin.path for run in inside}
+    if len(logs) != 1:
+        raise DataError(f"{path} holds {len(logs)} runs that can be used; give the log of one")
+    chosen = next((run for run in inside if run.origin.epoch == epoch), None)
+    if chosen is None:
+        raise DataError(f"{path} has no epoch {epoch}; it has 1 to {len(inside)}")
+    return chosen
 
 
 def _nothing(name: str) -> str:
@@ -255,14 +293,18 @@ def _shown(tables: Sequence["Table"], form: str, *, intervals: bool) -> str:
     else:
         render = to_markdown if form == "markdown" else to_latex
         parts = [render(each, intervals=intervals) for each in tables]
-    return "\n\n".join(parts)
+    return printable("\n\n".join(parts))
 
 
 def _write(text: str, output: str | None) -> None:
     # A model's text may hold half a surrogate pair: it is shown as an escape.
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     if output is None:
-        click.echo(text, nl=False)
+        # what goes into a pipe is data, and stays as it is
+        click.echo(printable(text) if sys.stdout.isatty() else text, nl=False)
         return
-    Path(output).write_text(text, encoding="utf-8", newline="\n")
-    click.echo(output)
+    try:
+        Path(output).write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise DataError(f"cannot write {output}: {error.strerror}; choose another place") from error
+    say(output)

@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,58 @@ def test_wrong_rules(files, call):
     assert "jsonl or csv" in call(*given, code=2).output
 
 
+def test_wrong_rules_without_errors_have_their_columns(files, call, tmp_path):
+    right = result_file(tmp_path / "right.jsonl", CASES)
+    given = ("table", "wrong-rules", right, "--dataset", files["data"], "--format")
+    (head,) = csv.reader(io.StringIO(call(*given, "csv").output))
+    wrong = call("table", "wrong-rules", files["b"], *given[3:], "jsonl").output.split("\n")[0]
+    assert head == list(json.loads(wrong))
+    assert call(*given, "jsonl").output == ""
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        ("metrics", {"metric", "difference_low", "p_holm", "needed"}),
+        ("cases", {"case", "change"}),
+        ("rules", {"type", "fixed"}),
+    ],
+)
+def test_all_parts_of_a_comparison_as_data(files, call, rows, columns):
+    given = ("compare", files["a"], files["b"], "--dataset", files["data"], "--draws", 100)
+    found = call(*given, "--format", "csv", "--rows", rows).output
+    assert columns <= set(next(csv.reader(io.StringIO(found))))
+
+
+def test_compare_says_what_a_change_needs(files, call):
+    given = ("compare", files["a"], files["b"], "--dataset", files["data"], "--draws", 100)
+    assert "a change of 2.5 points (80 % power)" in " ".join(
+        call(*given, "--points", 2.5).output.split()
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("table", "results", "-o", "{}/no/x"),
+        ("compare", "-o", "{}/no/x"),
+        ("plot", "levels", "-o", "{}/data.json/x"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_one_line(files, call, tmp_path, arguments):
+    command, *rest = (part.format(tmp_path) for part in arguments)
+    logs = [files["a"], files["b"]]
+    name, options = ([], rest) if command == "compare" else (rest[:1], rest[1:])
+    found = call(
+        *(command, *name, *logs, *options, "--dataset", files["data"], "--draws", 100), code=1
+    )
+    assert "Error: cannot write" in found.output.strip().split("\n")[-1]
+
+
+def test_a_seed_is_not_negative(files, call):
+    assert "--seed" in call("table", "results", files["a"], "--seed", -1, code=2).output
+
+
 def test_compare(files, call):
     given = ("compare", files["a"], files["b"], "--dataset", files["data"], "--draws", 100)
     output = call(*given, "--cases").output
@@ -171,3 +224,28 @@ def test_nothing_heavy_is_imported_before_it_is_needed():
         "sys.exit('inspect_ai' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_names_out_of_the_data_cannot_act_on_a_terminal(tmp_path, call):
+    odd = "\x1b[2J\n\u202e\x9b"
+    cases = [replace(each, id=f"{odd}{each.id}", domain=f"a{odd}") for each in CASES]
+    data = benchmark(tmp_path / "data.json", cases)
+    first, second = (
+        result_file(tmp_path / f"{n}.jsonl", cases, {cases[0].id: answer}, model=f"m{odd}{n}")
+        for n, answer in enumerate(({1, 2}, State.REFUSED))
+    )
+    given = ("--dataset", data, "--draws", 100)
+    for arguments in (
+        ("table", "results", first, second, *given),
+        ("table", "domains", first, *given),
+        ("table", "domains", first, *given, "--format", "markdown"),
+        ("table", "states", first, *given, "--format", "latex"),
+        ("table", "wrong-rules", first, "--dataset", data, "--format", "jsonl"),
+        ("compare", first, second, *given, "--cases"),
+    ):
+        output = call(*arguments).output
+        assert output.isascii() or not {*output} & {*"\x1b\u202e\x9b"}
+        assert "\n\u202e" not in output
+    # an id is one label in one line
+    line = next(line for line in output.split("\n") if cases[0].id.split(odd)[1] in line)
+    assert line.startswith("\ufffd[2J \ufffd\ufffd")

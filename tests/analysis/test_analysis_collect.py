@@ -53,13 +53,6 @@ def test_a_run_on_part_of_the_data_stands_on_that_part(tmp_path, data):
     assert [each.id for each in found.cases] == [each.id for each in part]
 
 
-def test_a_hash_that_fits_nothing_is_named(tmp_path, data):
-    file = result_file(tmp_path / "run.jsonl", CASES[:4], header={"data_hash": "0" * 64})
-    runs = load_runs([file], data)
-    assert any("other data or on a part of it" in note for note in runs.notes)
-    assert len(runs[0].cases) == len(CASES)
-
-
 def test_strangers_are_refused(tmp_path, data):
     file = result_file(tmp_path / "run.jsonl", [case(77)])
     with pytest.raises(DataError, match="the dataset does not have"):

@@ -117,6 +117,11 @@ def test_how_many_cases_a_difference_needs():
     runs = together(run(CASES, {IDS[0]: WRONG}, model="a"), run(CASES, model="b"))
     frame = compare(*runs, draws=300).differences.set_index(["metric", "level"])
     assert frame.loc[("rmr", "ALL"), "needed"] > 18
+    # Half the difference takes four times as many.
+    asked = compare(*runs, draws=300, points=5).differences.set_index(["metric", "level"])
+    found = compare(*runs, draws=300, points=2.5).differences.set_index(["metric", "level"])
+    needed = [frame.loc[("rmr", "ALL"), "needed"] for frame in (asked, found)]
+    assert needed[1] == pytest.approx(4 * needed[0], abs=4)
     same = compare(*together(run(CASES, model="a"), run(CASES, model="b")), draws=100).differences
     assert same["needed"].isna().all()
     assert (same["difference"] == 0).all()

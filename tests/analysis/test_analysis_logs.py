@@ -1,6 +1,8 @@
 """Inspect logs as runs: cases, epochs, usage, replies."""
 
 import json
+import subprocess
+import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +17,10 @@ from safepyramid.analysis.compare import repeats
 from safepyramid.analysis.cost import cost, price_of_calls
 from safepyramid.analysis.load import _score, _UsageReader, is_log, read_log, read_replies
 from safepyramid.dataset import load_benchmark
-from safepyramid.errors import DataError
+from safepyramid.errors import DataError, GuardError
 from safepyramid.results import results_from_lines
 from safepyramid.score import score_results
+from safepyramid.scorers import rule_set
 
 CASES = 6
 
@@ -153,7 +156,7 @@ def test_an_unfinished_log_needs_its_data(logs, tmp_path):
     (run,) = load_runs([part], "sample")
     assert [str(p.state) for p in run.predictions.values()] == ["answered"] * 4 + ["missing"] * 2
     # Another log of the same data has the cases too.
-    assert len(load_runs([logs["lexical"], part])[1].cases) == CASES
+    assert len(load_runs([logs["lexical"], part], keep_all=True)[1].cases) == CASES
 
 
 def test_other_data_is_refused(logs, tmp_path):
@@ -281,3 +284,42 @@ def test_the_error_of_a_sample_is_one_line_without_secrets(monkeypatch):
     note = _score(sample)["note"]
     assert note.startswith("Failed: [secret removed] xxx")
     assert len(note) == 501
+
+
+def scored_again(log, path, *options):
+    """The log, read again by Inspect's own command into another file."""
+    command = (
+        *(Path(sys.executable).with_name("inspect"), "score", log),
+        *("--scorer", "safepyramid/rule_set", "--action", "append", "--output-file", path),
+    )
+    done = subprocess.run(
+        [*map(str, command), *options],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return list(read_log(path))[1:]
+
+
+@pytest.mark.parametrize("name", ["policy", "rule", "lexical"])
+def test_a_log_is_read_again_as_its_run_read_it(logs, tmp_path, name):
+    before = list(read_log(logs[name]))[1:]
+    assert scored_again(logs[name], tmp_path / "again.eval") == before
+
+
+def test_of_several_scores_the_newest_counts(logs, tmp_path):
+    lines = scored_again(logs["policy"], tmp_path / "other.eval", "-S", "guard=llama-guard")
+    assert {line["state"] for line in lines} == {"unparsed"}
+
+
+def test_options_of_no_guard_are_refused():
+    with pytest.raises(GuardError, match="-S guard=NAME"):
+        rule_set(structured=True)
+
+
+def test_a_header_says_what_data_the_run_was_made_on(logs):
+    header = next(read_log(logs["lexical"]))
+    assert header["dataset"] == "sample"
+    assert header["selection"] == {"level": None, "domain": None, "limit": CASES}

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from made_runs import pyramid, run, together
 
-from safepyramid.analysis.marks import COLORS, DASHES, SHAPES, run_marks
+from safepyramid.analysis.marks import COLORS, DASHES, FOCUS, LONGEST, SHAPES, run_marks, shorten
 from safepyramid.analysis.plots import PLOTS, SHADES, draw, frontier
 from safepyramid.analysis.runs import Usage
 from safepyramid.analysis.views import Options
@@ -119,7 +119,7 @@ def test_frontier_by_hand():
 
 def test_cost_says_what_is_left_out(runs):
     frame, chart = PLOTS["cost"](runs, OPTIONS)
-    assert "1 without a known price left out" in json.dumps(chart.to_dict())
+    assert "1 run without a known price left out" in json.dumps(chart.to_dict())
     unknown = frame[frame["run"] == "org/unknown"].iloc[0]
     assert pd.isna(unknown["price_per_1000"])
     with pytest.raises(DataError, match="no run has both a price and a score"):
@@ -130,11 +130,63 @@ def test_nothing_to_draw(tmp_path):
     silent = together(run(CASES, dict.fromkeys(IDS, State.ERROR)))
     with pytest.raises(DataError, match="no run has a scored case"):
         draw("thresholds", silent, tmp_path / "x", OPTIONS)
+    for name in ("levels", "domains"):
+        with pytest.raises(DataError, match="no run has a scored case"):
+            draw(name, silent, tmp_path / "x", OPTIONS)
     with pytest.raises(DataError, match="no errors to draw"):
         draw("errors", together(run(CASES)), tmp_path / "x", OPTIONS)
     with pytest.raises(DataError, match="differ in effort"):
         draw("effort", together(run(CASES)), tmp_path / "x", OPTIONS)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["levels", "thresholds", "domains"])
+def test_a_run_without_a_score_is_named_and_not_drawn(name, tmp_path):
+    cases = pyramid(8)
+    silent = run(cases, dict.fromkeys([c.id for c in cases], State.ERROR), model="org/silent")
+    _, chart = PLOTS[name](together(run(cases), silent), replace(OPTIONS, published=False))
+    drawn = chart.to_dict()
+    assert "not drawn, since no case was answered: 1 run" in json.dumps(drawn["vconcat"])
+    assert "org/silent" not in json.dumps(drawn["datasets"])
+
+
+@pytest.mark.parametrize("name", ["levels", "thresholds"])
+def test_of_many_runs_the_first_stand_out(name):
+    cases = pyramid(6)
+    many = [run(cases, {c.id: WRONG for c in cases[:k]}, model=f"m{k}") for k in range(FOCUS + 3)]
+    _, chart = PLOTS[name](together(*many), replace(OPTIONS, published=False))
+    text = json.dumps(chart.to_dict())
+    assert "gray: 3 more runs, named in the CSV" in text
+    assert text.count('"#C4C4C4"') == (1 if name == "levels" else 4)
+
+
+@pytest.mark.parametrize("name", ["levels", "thresholds", "domains", "effort", "cost"])
+def test_values_without_interval_say_why(runs, name):
+    _, chart = PLOTS[name](runs, replace(OPTIONS, published=False))
+    assert "a value without interval: fewer than 6 conversations" in json.dumps(chart.to_dict())
+
+
+def test_names_are_cut_in_their_middle_and_stay_apart():
+    long = [f"org/{'x' * 80} · guard · {effort}" for effort in ("low", "high")]
+    twins = [f"{'a' * 40}{middle}{'b' * 40}" for middle in "12"]
+    found = shorten([*long, *twins, "short", "a\x1bb\uffff"])
+    assert found[long[0]].endswith("· guard · low")
+    assert found[long[1]].endswith("· guard · high")
+    assert found["short"] == "short"
+    assert found["a\x1bb\uffff"] == "a b"
+    assert len(set(found.values())) == len(found)
+    assert max(map(len, found.values())) <= LONGEST + 4
+
+
+def test_hostile_names_are_drawn(tmp_path):
+    odd = "\x1b[31m\n\x00\uffff"
+    cases = [replace(each, domain=f"a{odd}{'x' * 300}") for each in pyramid(6)]
+    made = together(run(cases, {cases[0].id: WRONG}, model=f"m{odd}"))
+    for name in ("domains", "errors", "levels", "thresholds"):
+        svg, png, _ = draw(name, made, tmp_path / name, OPTIONS)
+        ElementTree.parse(svg)
+        width, _ = struct.unpack(">II", png.read_bytes()[16:24])
+        assert width < 5000
 
 
 def test_a_dot_in_the_name_is_kept(runs, tmp_path):

@@ -128,5 +128,3 @@ def test_what_goes_with_which_runs():
 def test_changes_by_effort_as_printed():
     changes = {(f["level"], f["rmr_change"], f["rdr_change"]) for f in facts()["effort"]}
     assert changes == {("L1", 5.5, -3.9), ("L2", 14.5, -15.7)}
-    # The paper prints no amounts of money.
-    assert facts()["cost"]["amounts"] is None

@@ -186,6 +186,48 @@ def test_best_and_second(values, better, expected):
     assert marks(rows(*values), better) == expected
 
 
+@pytest.mark.parametrize(("fair", "expected"), [(True, {0: 2, 1: 1}), (False, {})])
+def test_there_is_no_best_of_values_on_different_cases(fair, expected):
+    block = Block("b", (Row(("x",), (Cell(0.1, fair=fair),), "", ()), *rows(0.2).rows))
+    assert marks(block) == expected
+
+
+def test_marks_go_by_answered_cases_only_where_they_are_the_same():
+    wrong = {1, 2, 4, 5, 7, 8}
+    many = pyramid(8)
+    ids = [each.id for each in many]
+    careful = run(many, {i: wrong for i in ids[:6]}, model="m/careful")
+    picky = run(many, dict.fromkeys(ids[:12], State.REFUSED), model="m/picky")
+    silent = run(many, dict.fromkeys(ids, State.ERROR), model="m/silent")
+
+    def marked(*members):
+        frame = VIEWS["results"].compute(together(*members), Options(published=False, draws=100))
+        found = VIEWS["results"].lay_out(frame)
+        (block,) = found.blocks
+        columns = {found.columns[j][:2] for _, j in places(found, block)}
+        return {group or title for group, title in columns}, to_text(found)
+
+    columns, text = marked(careful, picky)
+    assert columns == {"lower bound", "not answered"}
+    assert "no best is marked among scores of answered cases" in text
+    # A run without any answer has no score that could be the best, and does not stand in the way.
+    columns, text = marked(careful, run(many, {ids[0]: wrong}, model="m/good"), silent)
+    assert {"RMR", "RDR", "lower bound"} <= columns
+    assert "no best is marked" not in text
+
+
+def test_what_has_no_interval_says_why():
+    def shown(conversations, **given):
+        frame = VIEWS["results"].compute(
+            together(run(pyramid(conversations))), Options(published=False, draws=100)
+        )
+        return to_text(VIEWS["results"].lay_out(frame), **given)
+
+    assert "a value without ±: fewer than 6 conversations" in shown(5)
+    assert "without ±" not in shown(6)
+    assert "without ±" not in shown(5, intervals=False)
+
+
 def test_rows_without_rivals_take_no_part():
     assert marks(rows(0.1, 0.2, rivals=None)) == {}
 
@@ -223,6 +265,14 @@ def test_latex_escapes_everything_that_acts():
     assert latex_escaped(r"a_b&c%{d}\e#$^~<>") == (
         r"a\_b\&c\%\{d\}\textbackslash{}e\#\$\textasciicircum{}\textasciitilde{}$<$$>$"
     )
+
+
+@pytest.mark.parametrize("name", ["[x] y", "*", "\\foo"])
+def test_no_latex_row_begins_with_what_its_line_break_would_take(name):
+    block = Block("b", (Row(("a",), (Cell(0.1),)), Row((name,), (Cell(0.2),))))
+    latex = to_latex(Table("t", ("n",), (Column("", "x", "percent", ""),), (block,)))
+    assert not re.search(r"\\\\\s*[\[*]", latex)
+    assert not re.search(r"\n\s*[\[*]", latex)
 
 
 def test_markdown_escapes_cells():

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from made_runs import GOLDEN, case, pyramid, run, together
 
 from safepyramid.analysis import tables
+from safepyramid.analysis.causes import causes
 from safepyramid.analysis.collect import load_runs
 from safepyramid.analysis.estimates import LEVELS, best_first, estimates, ordered, ranks, to_frame
-from safepyramid.metrics.stats import bootstrap, bootstrap_each
+from safepyramid.metrics.stats import FEWEST, bootstrap, bootstrap_each
 from safepyramid.metrics.summary import CaseScore, case_scores
 from safepyramid.schema import State
 
@@ -154,6 +155,44 @@ def test_rule_types_per_policy_by_hand():
     assert np.isnan(distractor["recall"])
 
 
+def test_a_guard_that_judges_without_calls_has_a_verdict_on_every_target():
+    # Rule 8 is a conditional: flagged, it is an error of the set, and no verdict.
+    only = run([case()], {"frau-001-l1": {1, 2, 8}}, protocol="per_rule", model=None, guard="all")
+    row = tables.rule_types(together(only)).set_index(["level", "type"]).loc[("L1", "all")]
+    assert (row["n"], row["tp"], row["fp"], row["fn"], row["tn"]) == (7, 1, 1, 2, 3)
+    assert set(only.said(case())) == {1, 2, 3, 4, 5, 6, 7, 8}
+    assert set(run([case()], {"frau-001-l1": {1}}, protocol="per_rule").said(case())) == set(
+        range(1, 8)
+    )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(tables.states, tables.rule_types, tables.error_types, tables.failure_modes),
+        *(tables.domains, causes),
+    ],
+)
+def test_levels_that_a_run_does_not_have_are_no_rows(make):
+    only = [each for each in CASES if each.level == "L1"]
+    assert set(make(together(run(only)))["level"]) <= {"L1", "ALL"}
+
+
+def test_shares_of_errors_have_intervals():
+    frame = tables.error_types(together(run(CASES, {i: WRONG for i in IDS[::2]})), draws=200)
+    rows = frame[(frame["level"] == "ALL") & frame["share"].gt(0)]
+    assert len(rows)
+    assert (rows["share_low"] <= rows["share"]).all()
+    assert (rows["share"] <= rows["share_high"]).all()
+    # An L0 policy has no exceptions to misread.
+    levels = frame.set_index(["level", "type"])["share"]
+    assert np.isnan(levels["L0", "exception"])
+    assert levels["L1", "exception"] >= 0
+    few = tables.error_types(together(run(CASES[:9], {i: WRONG for i in IDS[:9]})), draws=200)
+    assert few["share"].notna().any()
+    assert few["share_low"].isna().all()
+
+
 @given(st.lists(st.one_of(st.none(), st.integers(0, 5)), max_size=8), st.booleans())
 def test_ranks(values, higher):
     found = ranks(values, higher_is_better=higher)
@@ -242,21 +281,27 @@ def test_columns_do_not_disturb_each_other():
 
 def test_a_column_with_few_conversations_has_a_wide_interval():
     everything = [CaseScore(f"c{i}", 0.0, 1.0) for i in range(40)]
-    few = [CaseScore("c1", 1.0, 1.0), CaseScore("c2", 0.0, 1.0), CaseScore("c3", 1.0, 1.0)]
-    # About one draw in twenty hits none of the three.
-    found = bootstrap_each({"few": few, "all": everything}, seed=0, draws=2000)["few"]
-    assert (found.low, found.high) == (0.0, 1.0)
-    assert found.value == pytest.approx(2 / 3)
+    few = [CaseScore(f"c{i}", float(i % 2), 1.0) for i in range(FEWEST)]
+    made = bootstrap_each({"few": few, "all": everything}, seed=0, draws=2000)["few"]
+    # In draws of 40 conversations the six come in every mixture, from all wrong to all right.
+    assert made.low <= 0.1
+    assert made.high >= 0.9
+    assert made.value == 0.5
 
 
 def test_empty_and_single_columns_have_no_estimate():
     one = [CaseScore("c1", 1.0, 1.0)]
     found = bootstrap_each(
-        {"none": [], "one": one, "two": [*one, CaseScore("c2", 0.0, 1.0)]}, seed=0
+        {
+            "none": [],
+            "one": one,
+            "many": [CaseScore(f"c{i}", float(i % 2), 1.0) for i in range(FEWEST)],
+        },
+        seed=0,
     )
     assert found["none"] is None
     assert found["one"] is None
-    assert found["two"].value == 0.5
+    assert found["many"].value == 0.5
     assert bootstrap_each({}, seed=0) == {}
 
 

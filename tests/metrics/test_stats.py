@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import false_discovery_control, permutation_test
 
 from safepyramid.metrics.stats import (
+    FEWEST,
     bootstrap,
     cases_needed,
     holm,
@@ -63,6 +64,37 @@ def test_few_conversations():
         found = bootstrap(simulate(rng, 12)[0].values(), seed=rng, draws=800)
         intervals.append((found.low, found.high))
     assert 0.93 <= covered(intervals, 0.5) <= 0.98
+
+
+@pytest.mark.parametrize("conversations", [2, 3])
+def test_below_the_fewest_an_interval_would_not_hold(monkeypatch, conversations):
+    assert conversations < FEWEST
+    monkeypatch.setattr("safepyramid.metrics.stats.FEWEST", 2)
+    rng = np.random.default_rng(25)
+    intervals = []
+    for _ in range(500):
+        found = bootstrap(simulate(rng, conversations)[0].values(), seed=rng, draws=400)
+        intervals.append((found.low, found.high))
+    assert covered(intervals, 0.5) < 0.88
+
+
+def test_the_fewest_hold_what_the_docs_say():
+    rng = np.random.default_rng(26)
+    intervals, differences = [], []
+    for _ in range(700):
+        one, other = simulate(rng, FEWEST, runs=2)
+        found = bootstrap(one.values(), seed=rng, draws=400)
+        intervals.append((found.low, found.high))
+        paired = paired_difference(one, other, seed=rng, draws=400)
+        differences.append((paired.low, paired.high))
+    assert 0.9 <= covered(intervals, 0.5) <= 0.98
+    assert 0.9 <= covered(differences, 0.0) <= 0.98
+
+
+def test_a_sign_flip_test_of_fewer_than_the_fewest_finds_nothing():
+    for conversations, found in ((FEWEST - 1, False), (FEWEST, True)):
+        ones, zeros = scores_of(*[1] * conversations), scores_of(*[0] * conversations)
+        assert (paired_difference(ones, zeros, seed=0).p_value <= 0.05) is found
 
 
 def test_standard_error_is_the_spread_of_the_estimates():
@@ -137,7 +169,7 @@ def flat(value, conversations, denominator=1.0):
         (flat(1.0, 100), 0.9705, 1.0),
         (flat(0.5, 100), 0.5 * 0.9705, 0.5 * 1.0295),
         (flat(2.0, 100, 8.0), 0.25 - 0.25 * 0.0295, 0.25 + 0.75 * 0.0295),
-        (flat(0.0, 2), 0.0, 0.7764),
+        (flat(0.0, FEWEST), 0.0, 0.3930),  # 1 − 0.05^(1/6)
     ],
 )
 def test_no_spread_is_no_certainty(scores, low, high):
@@ -164,7 +196,7 @@ def test_intervals_are_never_empty(rows):
     scores = [CaseScore(f"c{c}", float(wrong), float(wrong + right)) for c, wrong, right in rows]
     found = bootstrap(scores, seed=0, draws=300)
     conversations = len({c for c, _, _ in rows})
-    if conversations < 2 or not any(score.denominator for score in scores):
+    if conversations < FEWEST or not any(score.denominator for score in scores):
         assert found is None
         return
     assert 0 <= found.low < found.high <= 1
@@ -180,6 +212,11 @@ def test_too_little_to_say():
     one = {"a": CaseScore("c1", 1.0, 1.0)}
     assert paired_difference(one, one, seed=0) is None
     assert paired_difference(one, {}, seed=0) is None
+    few, enough = (flat(0.0, FEWEST - i) for i in (1, 0))
+    assert bootstrap(few, seed=0) is None
+    assert bootstrap(enough, seed=0) is not None
+    runs = {"m": {s.conversation_id: s for s in few}}
+    assert rank_intervals(runs, higher_is_better=True, seed=0) is None
     assert rank_intervals({"m": one}, higher_is_better=True, seed=0) is None
     assert rank_intervals({}, higher_is_better=True, seed=0) == {}
 
@@ -198,7 +235,14 @@ def test_difference_by_hand():
     # Of the 2⁵ sign patterns, those with all three ones of one sign: 8 of 32.
     assert found.p_value == pytest.approx(0.25)
     assert (found.cases, found.conversations, found.dropped) == (5, 5, 1)
-    mirrored = paired_difference(scores_of(1, 0, 0, 0, 0), a, seed=0)
+    # Value and test stand, though five conversations have no interval.
+    assert (found.low, found.high, found.stderr) == (None, None, None)
+    assert "no interval" in found.note
+
+
+def test_a_difference_is_that_of_the_reverse_with_its_sign_turned():
+    a, b = scores_of(1, 1, 1, 0, 1, 1), scores_of(1, 0, 0, 0, 0, 1)
+    found, mirrored = paired_difference(a, b, seed=0), paired_difference(b, a, seed=0)
     assert mirrored.value == pytest.approx(-found.value)
     assert (mirrored.low, mirrored.high) == pytest.approx((-found.high, -found.low), abs=0.02)
 
@@ -274,8 +318,8 @@ def test_ranks_separate_what_differs_and_only_that():
 
 
 def test_ranks_use_common_cases_only():
-    a = scores_of(1, 1, 0, 0)
-    b = {case: score for case, score in scores_of(0, 1, 0, 1).items() if case != "c3"}
-    # On the three common cases: 2/3 against 1/3.
+    a = scores_of(1, 1, 0, 0, 0, 0, 0)
+    b = {case: score for case, score in scores_of(0, 1, 0, 0, 0, 0, 1).items() if case != "c6"}
+    # On the six common cases: 2/6 against 1/6.
     ranks = rank_intervals({"a": a, "b": b}, higher_is_better=True, seed=0, draws=50)
     assert (ranks["a"].rank, ranks["b"].rank) == (1, 2)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from safepyramid.analysis.compare import DRAWS
-from safepyramid.analysis.estimates import LEVELS, estimates, labels, to_frame
+from safepyramid.analysis.estimates import LEVELS, alike, estimates, labels, to_frame
 from safepyramid.analysis.published import SECTION, describe, facts, result_rows, table_of
 from safepyramid.analysis.runs import Run, Runs
 from safepyramid.metrics.stats import holm, paired_difference
@@ -82,6 +82,7 @@ def _series_rows(
             "series": name,
             factor: getattr(run.origin, factor),
             **found[run.name, level],
+            "alike": alike(members, level),
             **({} if run is first else _changes(first, run, level, seed, draws)),
         }
         for run in members

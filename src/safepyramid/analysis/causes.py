@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from safepyramid.analysis.estimates import labels, ordered, to_frame
+from safepyramid.analysis.estimates import labels, levels_of, ordered, to_frame
 from safepyramid.analysis.runs import Run, Runs
 from safepyramid.metrics.failures import WrongRule, wrong_rules
-from safepyramid.metrics.summary import GROUPS, POOLED, ratio
+from safepyramid.metrics.summary import POOLED, ratio
 from safepyramid.schema import Case, RubricEntry, RuleType
 
 CAUSES = {
@@ -73,7 +73,7 @@ def causes(runs: Runs) -> pd.DataFrame:
                     for level in (case.level.value, POOLED):
                         key = level, cause_of(wrong, case)
                         counts[key] = counts.get(key, 0) + 1
-            for level in GROUPS:
+            for level in levels_of(run.cases):
                 errors = sum(n for (found, _), n in counts.items() if found == level)
                 rows += [
                     {
@@ -85,6 +85,19 @@ def causes(runs: Runs) -> pd.DataFrame:
                     for cause in CAUSES
                 ]
     return to_frame(rows)
+
+
+WRONG_RULE_COLUMNS = (
+    *("run", "case", "level", "domain", "rule", "kind", "cause", "attributed", "type", "text"),
+    *("flags", "paired_with", "modifiers", "waived", "tightened", "evidence", "gold", "predicted"),
+    *("note", "reply"),
+)
+
+
+def wrong_rule_frame(runs: Runs) -> pd.DataFrame:
+    """The rows of `wrong_rule_rows` as a table, which has its columns also where nothing is wrong."""
+    frame = to_frame(list(wrong_rule_rows(runs)))
+    return frame if len(frame) else pd.DataFrame(columns=list(WRONG_RULE_COLUMNS))
 
 
 def wrong_rule_rows(runs: Runs, *, replies: bool = True) -> Iterator[dict[str, Any]]:

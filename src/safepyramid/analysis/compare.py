@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from safepyramid.analysis.estimates import labels, to_frame
+from safepyramid.analysis.estimates import labels, levels_of, to_frame
 from safepyramid.analysis.runs import Run, Runs
 from safepyramid.errors import DataError
 from safepyramid.metrics.agreement import agreement
@@ -43,6 +43,8 @@ class Comparison:
     rules: pd.DataFrame
     """A row per level and rule type: see `rule_changes`."""
     notes: tuple[str, ...]
+    points: float | None = None
+    """The change, in percentage points, that `needed` is about; None for the one that was found."""
 
     def counts(self, by: str) -> pd.DataFrame:
         """Cases per change, by `level` or `domain`: `cases`, the keys of `CHANGES`, `net` (fixed − broken)."""
@@ -55,8 +57,18 @@ class Comparison:
         return to_frame(rows)
 
 
-def compare(first: Run, second: Run, *, seed: int = 0, draws: int = DRAWS) -> Comparison:
+def compare(
+    first: Run, second: Run, *, seed: int = 0, draws: int = DRAWS, points: float | None = None
+) -> Comparison:
     """Compare two runs on the cases that both were asked.
+
+    Args:
+        first: The run that changes are counted from.
+        second: The run that they are counted to.
+        seed: Of the resampling.
+        draws: Resamples, and swaps of the test.
+        points: Say how many cases a change of so many percentage points needs, instead of one as
+            large as was found.
 
     Raises:
         DataError: They have no case in common, or a common case differs in its text or its truth.
@@ -72,10 +84,11 @@ def compare(first: Run, second: Run, *, seed: int = 0, draws: int = DRAWS) -> Co
     return Comparison(
         first.name,
         second.name,
-        to_frame(list(differences(first, second, common, seed=seed, draws=draws))),
+        to_frame(list(differences(first, second, common, seed=seed, draws=draws, points=points))),
         to_frame([case_changes(case, first, second) for case in common]),
         to_frame(list(rule_changes(first, second, common))),
         tuple(notes),
+        points,
     )
 
 
@@ -99,7 +112,13 @@ def _content(case: Case) -> tuple[Any, ...]:
 
 
 def differences(
-    first: Run, second: Run, common: Sequence[Case], *, seed: int = 0, draws: int = DRAWS
+    first: Run,
+    second: Run,
+    common: Sequence[Case],
+    *,
+    seed: int = 0,
+    draws: int = DRAWS,
+    points: float | None = None,
 ) -> Iterator[dict[str, Any]]:
     """The change of each metric from the first run to the second.
 
@@ -107,8 +126,8 @@ def differences(
         Per level and metric: both values (`first`, `second`) on the cases that both answered, for the
         lower bound on all of them; `difference` (second − first) with `_low` and `_high`; `p`, two-sided,
         and `p_holm`, adjusted for all rows; `cases` and `conversations` compared; `dropped`, cases
-        that only one run answered; and `needed`, how many cases it would take to find a difference of
-        this size with 80 % power, where the interval holds 0.
+        that only one run answered; and `needed`, how many cases it takes to find a difference of
+        `points` with 80 % power, or one of this size where the interval holds 0.
     """
     rows: list[dict[str, Any]] = []
     for metric in METRICS:
@@ -133,7 +152,7 @@ def differences(
                     "cases": len(shared),
                     "conversations": found.conversations if found else None,
                     "dropped": len(a.keys() ^ b.keys()),
-                    "needed": _needed(found),
+                    "needed": _needed(found, points),
                 }
             )
     for row, p in zip(rows, holm([row["p"] for row in rows]), strict=True):
@@ -145,12 +164,14 @@ def _value(scores: Mapping[str, Any], ids: Any) -> float | None:
     return sum(scores[i].numerator for i in ids) / below if below else None
 
 
-def _needed(found: Difference | None) -> int | None:
-    if found is None or not found.value or not found.design_effect:
+def _needed(found: Difference | None, points: float | None) -> int | None:
+    # Without an interval there are too few conversations to know how far they differ.
+    if found is None or not found.design_effect or found.low is None or found.high is None:
         return None
-    if not found.low <= 0 <= found.high:
+    size = found.value if points is None else points / 100
+    if not size or (points is None and not found.low <= 0 <= found.high):
         return None
-    return cases_needed(found.value, sd=found.sd, design_effect=found.design_effect)
+    return cases_needed(size, sd=found.sd, design_effect=found.design_effect)
 
 
 def case_changes(case: Case, first: Run, second: Run) -> dict[str, Any]:
@@ -235,7 +256,7 @@ def repeats(runs: Runs) -> pd.DataFrame:
     for members in groups.values():
         if len(members) > 1:
             summaries = [summarize(run.records)["groups"] for run in members]
-            for level in GROUPS:
+            for level in levels_of(members[0].cases):
                 values = [cells[level]["rmr"] for cells in summaries]
                 rows.append(_repeat_row(members, level, [v for v in values if v is not None]))
     return to_frame(rows)

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from safepyramid.analysis.runs import TOKENS, Run, Runs, Usage, total
-from safepyramid.metrics.summary import POOLED, summarize
+from safepyramid.metrics.summary import POOLED, ratio, summarize
 from safepyramid.prices import price_of
+from safepyramid.schema import State
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,11 +20,12 @@ def cost(runs: Runs) -> "pd.DataFrame":
 
     Returns:
         A row per run and `role`, with a last one for "all" where there are several roles: `model`,
-        `calls`, the five kinds of tokens, `price` in US dollars, `price_per_case`, and on each run's last
-        row `seconds_per_case` (mean, waiting included), `rmr` and `rmr_lower_bound` (pooled),
-        `price_date` and `price_source`. What is not known is missing, never 0.
+        `calls`, the five kinds of tokens, `price` in US dollars, `price_per_case` (over the cases that
+        were asked), and on each run's last row `seconds_per_case` (mean, waiting included), `rmr` and
+        `rmr_lower_bound` (pooled), `alike`, `price_date` and `price_source`. What is not known is
+        missing, never 0.
     """
-    from safepyramid.analysis.estimates import labels, ordered, to_frame
+    from safepyramid.analysis.estimates import alike, labels, ordered, to_frame
 
     rows = []
     for members in runs.blocks().values():
@@ -36,14 +38,17 @@ def cost(runs: Runs) -> "pd.DataFrame":
                 uses.append(Usage(ALL_ROLES, run.origin.model or "", **sums))
             lines = [{**labels(run, POOLED), **_use_row(use, run)} for use in uses]
             lines[-1].update(_run_columns(run, priced=lines[-1]["price"] is not None))
+            lines[-1]["alike"] = alike(members, POOLED)
             rows += lines
     return to_frame(rows)
 
 
 def _use_row(use: Usage, run: Run) -> dict[str, Any]:
+    # A case that was not asked has cost nothing, and would make the others look cheap.
+    asked = sum(said.state is not State.MISSING for said in run.predictions.values())
     return {
         **{name: getattr(use, name) for name in Usage.__slots__},
-        "price_per_case": None if use.price is None else use.price / len(run.cases),
+        "price_per_case": None if use.price is None else ratio(use.price, asked),
     }
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 from safepyramid.analysis.runs import Run
 from safepyramid.metrics.stats import bootstrap_each, rank_intervals
 from safepyramid.metrics.summary import GROUPS, POOLED, CaseScore, ratio
+from safepyramid.schema import Case
 
 RUNS = "runs"
 """The section of a table's rows that are runs."""
@@ -15,6 +16,25 @@ RUNS = "runs"
 Group = tuple[str | None, str | None]
 """Level and domain; None for all of them."""
 LEVELS: dict[str, Group] = {name: (None if name == POOLED else name, None) for name in GROUPS}
+
+
+def levels_of(cases: Iterable[Case]) -> list[str]:
+    """The levels that some cases have, and all of them together."""
+    found = {case.level.value for case in cases}
+    return [level for level in GROUPS if level in found or level == POOLED]
+
+
+def alike(members: Sequence[Run], level: str, domain: str | None = None) -> bool:
+    """Whether some runs answered the same of a level's and a domain's cases.
+
+    Only then do their scores of answered cases stand on the same cases, so that one can be called the
+    best. A run that answered none has no such score, and does not count.
+    """
+    ids = _inside(members[0], None if level == POOLED else level, domain)
+    answered = {
+        frozenset(i for i in ids if run.predictions[i].violated is not None) for run in members
+    }
+    return len(answered - {frozenset()}) < 2
 
 
 def to_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -6,13 +6,21 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
+from safepyramid.metrics.stats import FEWEST
 from safepyramid.metrics.summary import GROUPS, POOLED
+from safepyramid.terminal import one_line
 
 Form = Literal["percent", "points", "count", "number", "usd", "p", "text"]
 """How a value is shown. Points are a difference of percents, with its sign."""
 
 PARTS = {"runs": "", "baselines": "no guard needed"}
 """Section -> heading of its rows. Published rows bring their own."""
+
+FEW = f"fewer than {FEWEST} conversations, too few for an interval"
+UNLIKE = "the runs answered different cases, and each is scored on its own"
+UNMARKED = (
+    "where the runs answered different cases, no best is marked among scores of answered cases"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +33,8 @@ class Measure:
     better: Literal["up", "down", ""] = ""
     values: tuple[str, ...] | None = None
     """The spread values that are shown; None for all."""
+    of_answered: bool = False
+    """Counts answered cases only: rows compete where they answered the same, which `alike` says."""
 
 
 class Column(NamedTuple):
@@ -43,6 +53,8 @@ class Cell(NamedTuple):
     value: Any = None
     low: float | None = None
     high: float | None = None
+    fair: bool = True
+    """Whether it stands on the same cases as the values that it competes with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +87,8 @@ class Table:
     columns: tuple[Column, ...]
     blocks: tuple[Block, ...]
     notes: tuple[str, ...] = ()
+    bare: bool = False
+    """Whether a value lacks its interval for want of conversations."""
 
 
 def build(
@@ -99,7 +113,7 @@ def build(
         measures: What is shown.
         across: The column whose values are spread out side by side, such as `level`.
         rivals: Label columns whose values must be equal for rows to compete for best and second.
-        notes: Lines below the table.
+        notes: Lines below the table. What explains missing marks comes after them.
     """
     labels = {key: shown for key, shown in labels.items() if key in frame}
     keys = ["block", "section", *labels]
@@ -128,24 +142,37 @@ def build(
         blocks.setdefault(block, []).append(
             Row(
                 tuple(_label(key, name) for key, name in zip(labels, named, strict=True)),
-                tuple(_cell(row.get(value, {}), measure.key) for measure, value in wanted),
+                tuple(_cell(row.get(value, {}), measure) for measure, value in wanted),
                 PARTS.get(section, str(_known(first.get("part")) or "")),
                 tuple(str(first[key]) for key in rivals) if section != "baselines" else None,
             )
         )
+    own = frame[~frame["section"].isin(["baselines", "published"])]
     return Table(
         title,
         tuple(labels.values()),
         tuple(_column(measure, value, across) for measure, value in wanted),
         tuple(Block(block, tuple(rows)) for block, rows in blocks.items()),
-        tuple(notes),
+        (*notes, *([UNMARKED] if _lacks_marks(own, measures) else [])),
+        _lacks_intervals(own, measures),
     )
+
+
+def _lacks_intervals(frame: pd.DataFrame, measures: Sequence[Measure]) -> bool:
+    with_bounds = [m.key for m in measures if f"{m.key}_low" in frame]
+    return any((frame[key].notna() & frame[f"{key}_low"].isna()).any() for key in with_bounds)
+
+
+def _lacks_marks(frame: pd.DataFrame, measures: Sequence[Measure]) -> bool:
+    marked = any(measure.of_answered and measure.better for measure in measures)
+    return marked and "alike" in frame and any(value is False for value in frame["alike"])
 
 
 def places(table: Table, block: Block) -> dict[tuple[int, int], int]:
     """(Row, column) -> 1 for the best and 2 for the second of a column, ties included.
 
-    Values that are shown alike are alike. Where all competing values are alike, there is no best.
+    Values that are shown alike are alike. Where all competing values are alike, there is no best, and
+    neither where one of them does not stand on the same cases.
     """
     found: dict[tuple[int, int], int] = {}
     teams: dict[tuple[str, ...], list[int]] = {}
@@ -158,6 +185,8 @@ def places(table: Table, block: Block) -> dict[tuple[int, int], int]:
         sign = -1 if column.better == "up" else 1
         for team in teams.values():
             values = {i: block.rows[i].cells[j].value for i in team}
+            if not all(block.rows[i].cells[j].fair for i in team):
+                continue
             shown = {i: sign * round(v, 3) for i, v in values.items() if v is not None}
             ranked = sorted(set(shown.values()))[:2]
             if len(ranked) > 1:
@@ -179,12 +208,14 @@ def _known(value: Any) -> Any:
 def _label(key: str, value: Any) -> str:
     if value is None:
         return "default" if key == "effort" else "–"
-    return "Avg." if key == "level" and value == POOLED else str(value)
+    return "Avg." if key == "level" and value == POOLED else one_line(str(value))
 
 
-def _cell(record: Mapping[str, Any], key: str) -> Cell:
+def _cell(record: Mapping[str, Any], measure: Measure) -> Cell:
+    key = measure.key
     low, high = (_known(record.get(f"{key}_{bound}")) for bound in ("low", "high"))
-    return Cell(_known(record.get(key)), low, high)
+    fair = not measure.of_answered or _known(record.get("alike")) is not False
+    return Cell(_known(record.get(key)), low, high, fair)
 
 
 def _column(measure: Measure, value: Any, across: str | None) -> Column:

@@ -14,6 +14,7 @@ from safepyramid.analysis.tables import THRESHOLDS
 from safepyramid.metrics.failures import FAILURE_MODES
 from safepyramid.metrics.summary import POOLED
 from safepyramid.schema import State
+from safepyramid.terminal import one_line
 
 ALL = (POOLED,)
 LOWER_BOUND_NOTE = "lower bound: RMR with every case that was not answered as a miss"
@@ -22,9 +23,9 @@ RANK_NOTE = "rank: by the lower bound, with the places taken in 95 % of the resa
 
 
 _SCORES = (
-    Measure("rmr", "RMR", better="up"),
-    Measure("rmr@1.0", "RMR@1.0", better="up"),
-    Measure("rdr", "RDR", better="down"),
+    Measure("rmr", "RMR", better="up", of_answered=True),
+    Measure("rmr@1.0", "RMR@1.0", better="up", of_answered=True),
+    Measure("rdr", "RDR", better="down", of_answered=True),
 )
 
 
@@ -82,7 +83,9 @@ def lay_out_thresholds(frame: pd.DataFrame) -> Table:
         title="RMR@τ, in percent",
         labels={"run": "Model"},
         across="level",
-        measures=[Measure(name, name.upper(), better="up") for name in THRESHOLDS],
+        measures=[
+            Measure(name, name.upper(), better="up", of_answered=True) for name in THRESHOLDS
+        ],
         notes=[POOLED_NOTE, "RMR is the mean of τ = 1.0, 0.9, 0.8 and 0.7"],
     )
 
@@ -99,7 +102,7 @@ def lay_out_domains(frame: pd.DataFrame) -> Table:
         across="domain",
         rivals=["level"],
         measures=_SCORES,
-        notes=["domains: " + ", ".join(sorted(short))],
+        notes=["domains: " + ", ".join(map(one_line, sorted(short)))],
     )
 
 
@@ -126,12 +129,12 @@ def lay_out_rule_types(frame: pd.DataFrame) -> Table:
         rivals=["level", "type"],
         measures=[
             Measure("n", "rules", "count"),
-            Measure("accuracy", "accuracy", better="up"),
+            Measure("accuracy", "accuracy", better="up", of_answered=True),
             Measure("accuracy_none", "if none"),
-            Measure("precision", "precision", better="up"),
-            Measure("recall", "recall", better="up"),
-            Measure("f1", "F1", better="up"),
-            Measure("refused_rate", "no verdict", better="down"),
+            Measure("precision", "precision", better="up", of_answered=True),
+            Measure("recall", "recall", better="up", of_answered=True),
+            Measure("f1", "F1", better="up", of_answered=True),
+            Measure("refused_rate", "no verdict", better="down", of_answered=True),
         ],
         notes=["if none: the accuracy of calling nothing violated"],
     )
@@ -174,7 +177,7 @@ def lay_out_failures(frame: pd.DataFrame) -> Table:
         across="mode",
         rivals=["level"],
         measures=[
-            Measure("share", "share of answered cases, %", better="down"),
+            Measure("share", "share of answered cases, %", better="down", of_answered=True),
             Measure("cases", "cases", "count"),
         ],
         notes=[
@@ -214,20 +217,21 @@ def lay_out_cost(frame: pd.DataFrame) -> Table:
         title="Calls, tokens, price and time",
         labels={"run": "Model", "role": "Role"},
         measures=[
-            Measure("rmr", "RMR, %", better="up"),
+            Measure("rmr", "RMR, %", better="up", of_answered=True),
             Measure("calls", "calls", "count"),
             Measure("input_tokens", "input", "count"),
             Measure("cache_read_tokens", "from cache", "count"),
             Measure("cache_write_tokens", "to cache", "count"),
             Measure("output_tokens", "output", "count"),
             Measure("reasoning_tokens", "of it thinking", "count"),
-            Measure("price", "price, $", "usd", "down"),
+            Measure("price", "price, $", "usd"),
             Measure("price_per_1000", "$/1,000 cases", "usd", "down"),
             Measure("seconds_per_case", "s/case", "number"),
             Measure("price_date", "prices of", "text"),
         ],
         notes=[
             "tokens of the cases in the log; list prices without discounts; – is not known, never 0",
+            "$/1,000 cases: of the cases that were asked",
             *(f"prices: {source}" for source in _distinct(frame, "price_source")),
             "s/case: from start to end of a case, waiting included",
         ],
@@ -281,6 +285,7 @@ def lay_out_comparison(comparison: Comparison, *, list_cases: bool = False) -> l
         framed = frame.assign(block=block, section="")
         return build(framed, title=title, labels=labels, measures=measures)
 
+    size = "this size" if comparison.points is None else f"{comparison.points:g} points"
     counts = [
         Measure(name, name, "count")
         for name in ("cases", "fixed", "broken", "net", "moved", "same")
@@ -303,7 +308,7 @@ def lay_out_comparison(comparison: Comparison, *, list_cases: bool = False) -> l
             notes=[
                 *comparison.notes,
                 "left out: cases that only one run answered; needed: cases it takes to find a change of "
-                "this size (80 % power)",
+                f"{size} (80 % power)",
             ],
         ),
         table(comparison.counts("level"), "Cases by level", {"level": "Level"}, *counts),

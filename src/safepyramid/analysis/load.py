@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from safepyramid.analysis.cost import price_of_calls
 from safepyramid.analysis.runs import MAIN_ROLE, TOKENS, Usage
+from safepyramid.dataset import dataset_of
 from safepyramid.errors import DataError
 from safepyramid.schema import State
 from safepyramid.secrets import scrubbed
@@ -43,7 +44,7 @@ def read_log(path: str | Path) -> Iterator[dict[str, Any]]:
     """The result lines of an Inspect log: a header, then a line a case or a judgment.
 
     A case that ran more than once (epochs) keeps its first epoch; the header says how many there
-    were. A sample that failed has state `error`; a case that never ran has no line.
+    were. A sample that failed has state `error`; a case that was not asked has no line.
 
     Raises:
         DataError: if the file is no log of a safepyramid task.
@@ -86,6 +87,11 @@ def header_line(log: "EvalLog") -> dict[str, Any]:
         "kind": "header",
         "model": log.eval.model,
         **{key: metadata.get(key) for key in ("protocol", "guard", "prompts_hash", "data_hash")},
+        "dataset": dataset_of(metadata["data_source"]) if "data_source" in metadata else None,
+        "selection": {
+            name: log.eval.task_args.get(key)
+            for name, key in (("level", "level"), ("domain", "domain"), ("limit", "limit_cases"))
+        },
         "harness": metadata.get("harness"),
         "options": log.eval.task_args.get("options") or {},
         "safepyramid": metadata.get("safepyramid"),
@@ -171,9 +177,12 @@ def _metadata(log: "EvalLog") -> dict[str, Any]:
 
 
 def _score(sample: "EvalSample | EvalSampleSummary") -> dict[str, Any]:
-    score = next(iter((sample.scores or {}).values()), None)
-    if score is not None and sample.error is None:
-        return dict(score.metadata or {})
+    # the newest of ours, where an old log was scored again
+    scores = reversed((sample.scores or {}).values())
+    score = next((each for each in scores if "state" in (each.metadata or {})), None)
+    said = dict(score.metadata or {}) if score is not None else {}
+    if score is not None and (sample.error is None or said.get("state") == State.MISSING):
+        return said
     note = "no score"
     if sample.error is not None:
         note = sample.error if isinstance(sample.error, str) else sample.error.message
@@ -184,6 +193,8 @@ def _lines(
     sample: "EvalSample | EvalSampleSummary", model: str, per_rule: bool
 ) -> Iterator[dict[str, Any]]:
     score = _score(sample)
+    if score["state"] == State.MISSING:
+        return
     judgments = score.get("judgments") if per_rule else None
     if not judgments:
         yield _case_line(str(sample.id), score, model)

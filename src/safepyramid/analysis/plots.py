@@ -4,7 +4,7 @@ Runs that stand on different cases or protocols are drawn in panels of their own
 color says, a shape, a dash pattern or a label says too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import ceil, floor, log10
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,18 @@ from safepyramid.analysis.ablations import EFFORTS, METRICS, ablation
 from safepyramid.analysis.compare import DRAWS as PAIRED_DRAWS
 from safepyramid.analysis.cost import cost
 from safepyramid.analysis.estimates import to_frame
-from safepyramid.analysis.marks import line_panel, percents, run_marks, stacked, styled, title_of
+from safepyramid.analysis.marks import (
+    counted,
+    line_panel,
+    percents,
+    remarks,
+    run_marks,
+    scored,
+    shorten,
+    stacked,
+    styled,
+    title_of,
+)
 from safepyramid.analysis.render import to_csv
 from safepyramid.analysis.runs import Runs
 from safepyramid.analysis.views import Options
@@ -55,16 +66,19 @@ def draw(name: str, runs: Runs, path: Path, options: Options | None = None) -> l
         The files written: SVG, PNG, CSV.
 
     Raises:
-        DataError: The runs do not hold what the plot shows.
+        DataError: The runs do not hold what the plot shows, or the files cannot be written.
     """
     frame, chart = PLOTS[name](runs, options or Options())
     stem = path.with_suffix("") if path.suffix in (".svg", ".png", ".csv") else path
-    stem.parent.mkdir(parents=True, exist_ok=True)
     files = [stem.with_name(stem.name + suffix) for suffix in (".svg", ".png", ".csv")]
     chart = styled(chart)
-    chart.save(str(files[0]))
-    chart.save(str(files[1]), ppi=PPI)
-    files[2].write_text(to_csv(frame), encoding="utf-8", newline="\n")
+    try:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        chart.save(str(files[0]))
+        chart.save(str(files[1]), ppi=PPI)
+        files[2].write_text(to_csv(frame), encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise DataError(f"cannot write {stem}: {error.strerror}; choose another place") from error
     return files
 
 
@@ -85,9 +99,10 @@ def plot_cost(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLevelM
     for block, part in frame.groupby("block", sort=False):
         shown = part.dropna(subset=["price_per_1000", "rmr"])
         left_out = len(part) - len(shown)
-        note = f"{left_out} without a known price left out" if left_out else ""
+        notes = [f"{counted(left_out, 'run')} without a known price left out"] if left_out else []
         if len(shown):
-            panels.append(_cost_panel(shown, str(block), note))
+            notes += remarks(shown, "rmr", lines=False)
+            panels.append(_cost_panel(shown, str(block), notes))
     return frame, stacked(panels)
 
 
@@ -104,7 +119,7 @@ def frontier(frame: pd.DataFrame) -> set[str]:
     return kept
 
 
-def _cost_panel(frame: pd.DataFrame, block: str, note: str) -> Any:
+def _cost_panel(frame: pd.DataFrame, block: str, notes: Sequence[str]) -> Any:
     data = percents(frame, ["rmr", "rmr_low", "rmr_high"])
     # Numbers tell many points apart where shapes repeat and colors cannot be seen.
     numbers = [str(number) for number in range(1, len(data) + 1)]
@@ -138,7 +153,7 @@ def _cost_panel(frame: pd.DataFrame, block: str, note: str) -> Any:
     bars = base.mark_rule().encode(x=x, y="rmr_low:Q", y2="rmr_high:Q", color=marks["color"])
     label = base.mark_text(align="left", dx=8, dy=-8, fontSize=11)
     names = label.encode(x=x, y="rmr:Q", text="number:N")
-    lines = ["dashed: runs that no other beats in price and RMR", *([note] if note else [])]
+    lines = ["dashed: runs that no other beats in price and RMR", *notes]
     return alt.layer(line, bars, points, names).properties(
         width=WIDTH, height=300, title=title_of("Price and RMR", block, *lines)
     )
@@ -172,7 +187,7 @@ def plot_thresholds(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.Top
     frame = frame[frame["section"] == "runs"]
     rows = [
         {
-            **{key: row[key] for key in ("block", "run", "level")},
+            **{key: row[key] for key in ("block", "run", "level", "alike")},
             "tau": tau,
             **{
                 name: row[f"rmr@{tau}{bound}"]
@@ -193,7 +208,8 @@ def plot_thresholds(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.Top
             if (found := part[part["level"] == level])["rmr"].notna().any()
         ]
         if by_level:
-            title = title_of("RMR@τ: from the exact match to half of it", str(block))
+            heading = "RMR@τ: from the exact match to half of it"
+            title = title_of(heading, str(block), *remarks(part, "rmr"))
             panels.append(alt.concat(*by_level, columns=2).properties(title=title))
     return tidy, stacked(panels)
 
@@ -204,15 +220,18 @@ def plot_levels(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLeve
         runs, published=options.published, seed=options.seed, draws=options.draws or DRAWS
     )
     frame = frame[frame["section"].isin(["runs", "published"]) & (frame["level"] != POOLED)]
+    if not frame.loc[frame["section"] == "runs", "rmr"].notna().any():
+        return frame, stacked([])
     if "harness" in frame:
         names = zip(frame["run"], frame["harness"], strict=True)
         frame = frame.assign(run=[f"{run} · {with_}" if with_ else run for run, with_ in names])
     levels = [level.value for level in Level]
     panels = [
         line_panel(part, "level", "rmr", levels, "level", width=WIDTH - 120).properties(
-            title=title_of("RMR from L0 to L2", str(block))
+            title=title_of("RMR from L0 to L2", str(block), *remarks(part, "rmr"))
         )
         for block, part in frame.groupby("block", sort=False)
+        if part["rmr"].notna().any()
     ]
     return frame, stacked(panels)
 
@@ -223,42 +242,67 @@ def plot_domains(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLev
     frame = frame[frame["level"] == POOLED]
     panels = []
     for block, part in frame.groupby("block", sort=False):
-        data = percents(part, ["rmr", "rmr_low", "rmr_high"])
-        data = data.assign(domain=data["domain"].str.replace("_", " "))
-        y = alt.Y("domain:N", title=None, sort=sorted(set(data["domain"])))
-        base = alt.Chart(data)
-        bars = base.mark_bar(color="#9DB9D2", height=12).encode(
-            y=y, x=alt.X("rmr:Q", title="RMR, %", scale=alt.Scale(domain=[0, 100]))
-        )
-        whiskers = base.mark_rule(color="#222222").encode(y=y, x="rmr_low:Q", x2="rmr_high:Q")
-        ticks = base.mark_tick(color="#222222", thickness=2, height=12).encode(y=y, x="rmr:Q")
-        panels.append(
-            alt.layer(bars, whiskers, ticks)
-            .properties(width=210, height=190)
-            .facet(
-                facet=alt.Facet("run:N", title=None, sort=list(dict.fromkeys(data["run"]))),
-                columns=3,
-            )
-            .properties(title=title_of("RMR per domain", str(block)))
-        )
+        shown = scored(part, "rmr")
+        if len(shown):
+            data = percents(shown, ["rmr", "rmr_low", "rmr_high"])
+            data = data.assign(domain=data["domain"].str.replace("_", " "))
+            by_run = data.groupby("run", sort=False)
+            charts = [
+                _domain_bars(found, str(run), named=i % _PER_ROW == 0)
+                for i, (run, found) in enumerate(by_run)
+            ]
+            notes = remarks(part, "rmr", lines=False)
+            title = title_of("RMR per domain", str(block), *notes)
+            panels.append(alt.concat(*charts, columns=_PER_ROW).properties(title=title))
     return frame, stacked(panels)
+
+
+_PER_ROW = 3
+
+
+def _domain_bars(data: pd.DataFrame, run: str, *, named: bool) -> Any:
+    """The bars of one run; the first of a row names the domains."""
+    y = alt.Y(
+        "domain:N",
+        title=None,
+        sort=sorted(set(data["domain"])),
+        axis=alt.Axis(labels=named, ticks=named),
+    )
+    base = alt.Chart(data)
+    bars = base.mark_bar(color="#9DB9D2", height=12).encode(
+        y=y, x=alt.X("rmr:Q", title="RMR, %", scale=alt.Scale(domain=[0, 100]))
+    )
+    whiskers = base.mark_rule(color="#222222").encode(y=y, x="rmr_low:Q", x2="rmr_high:Q")
+    ticks = base.mark_tick(color="#222222", thickness=2, height=12).encode(y=y, x="rmr:Q")
+    title = alt.TitleParams(run, anchor="middle", fontSize=11, fontWeight="normal")
+    return alt.layer(bars, whiskers, ticks).properties(width=260, height=alt.Step(19), title=title)
 
 
 def plot_errors(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLevelMixin]:
     """Which kind of rule the errors come from, as shares of each level's errors."""
-    frame = tables.error_types(runs)
+    frame = tables.error_types(runs, seed=options.seed, draws=options.draws or DRAWS)
     frame = frame[frame["level"] != POOLED]
     if not frame["share"].notna().any():
         raise DataError("these runs have no errors to draw")
     kinds = [kind for kind in SHADES if kind in set(frame["type"])]
+    # As wide in all panels, so that equal shares stand below each other.
+    widest = 7 * max(len(name) for name in shorten(frame["run"]).values())
     panels = []
     for block, part in frame.groupby("block", sort=False):
-        data = percents(part.dropna(subset=["share"]), ["share"])
+        known = part.dropna(subset=["share"])
+        if known.empty:
+            continue
+        data = percents(known, ["share"])
         starts = data.groupby(["run", "level"], sort=False)["share"]
         data = data.assign(end=starts.cumsum(), label=data["share"].round().astype(int).astype(str))
         data = data.assign(start=data["end"] - data["share"])
         data = data.assign(middle=(data["start"] + data["end"]) / 2)
-        y = alt.Y("run:N", title=None, sort=list(dict.fromkeys(data["run"])))
+        y = alt.Y(
+            "run:N",
+            title=None,
+            sort=list(dict.fromkeys(data["run"])),
+            axis=alt.Axis(minExtent=widest, maxExtent=widest),
+        )
         base = alt.Chart(data)
         bars = base.mark_bar(stroke="#333333", strokeWidth=0.7).encode(
             y=y,
@@ -287,7 +331,13 @@ def plot_errors(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLeve
             alt.layer(bars, text)
             .properties(width=190, height=alt.Step(26))
             .facet(column=levels)
-            .properties(title=title_of("Errors by the kind of rule that was misread", str(block)))
+            .properties(
+                title=title_of(
+                    "Errors by the kind of rule that was misread",
+                    str(block),
+                    "of answered cases; the CSV has the intervals",
+                )
+            )
         )
     return frame, stacked(panels)
 
@@ -304,7 +354,9 @@ def plot_effort(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLeve
     panels = []
     for (block, name), part in frame.groupby(["block", "series"], sort=False):
         found = [effort for effort in order if effort in set(part["effort"])]
-        named = part.assign(run=part["level"].map(LEVEL_NAMES))
+        if not part["rmr"].notna().any():
+            continue
+        named = part.assign(run=part["level"].map(LEVEL_NAMES)).drop(columns="alike")
         panels.append(
             alt.hconcat(
                 *[
@@ -312,7 +364,11 @@ def plot_effort(runs: Runs, options: Options) -> tuple[pd.DataFrame, alt.TopLeve
                     for metric in METRICS
                     if metric != "rmr@1.0"
                 ]
-            ).properties(title=title_of(f"Reasoning effort: {name}", str(block)))
+            ).properties(
+                title=title_of(
+                    f"Reasoning effort: {name}", str(block), *remarks(part, "rmr", lines=False)
+                )
+            )
         )
     return frame, stacked(panels)
 

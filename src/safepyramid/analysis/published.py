@@ -16,7 +16,7 @@ SECTION = "published"
 
 @cache
 def facts() -> dict[str, Any]:
-    """The whole file: `source`, `data`, `tables`, and facts on `effort`, `cost`, `errors`."""
+    """The whole file: `source`, `data`, `tables`, and the changes by `effort`."""
     import yaml
 
     text = (files("safepyramid") / "data" / "published.yaml").read_text(encoding="utf-8")

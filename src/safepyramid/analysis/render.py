@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from safepyramid.analysis.layout import Block, Cell, Column, Form, Row, Table, places
+from safepyramid.analysis.layout import FEW, Block, Cell, Column, Form, Row, Table, places
 
 WIDTH = 140
 """Characters: a text table that is wider is cut between headings and goes on below."""
@@ -60,7 +60,12 @@ def notes_of(table: Table, intervals: bool, marks: str) -> list[str]:
         for row in block.rows
         for cell in row.cells
     )
-    return [*table.notes, *([INTERVAL_NOTE] if intervals and has_interval else []), marks]
+    return [
+        *table.notes,
+        *([INTERVAL_NOTE] if intervals and has_interval else []),
+        *([f"a value without ±: {FEW}"] if intervals and table.bare else []),
+        marks,
+    ]
 
 
 def thinned(rows: Sequence[Row]) -> Iterator[tuple[Row, tuple[str, ...]]]:
@@ -251,6 +256,9 @@ _LATEX = {
     "Δ": r"$\Delta$",
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
+    # At the start of a row they would be an option of the line break before it.
+    "[": "{[}",
+    "*": "{*}",
 }
 
 

@@ -85,7 +85,8 @@ class Run:
     """Unique among the runs that were loaded together."""
     origin: Origin
     data_hash: str
-    """Of `cases`: runs with the same hash stand on the same cases."""
+    """Of `cases`: runs with the same hash stand on the same cases. Of the data that the run says it
+    was made on, where nothing tells which part of the cases that is."""
     cases: Sequence[Case]
     """The cases that were asked, in the order of the data."""
     predictions: Mapping[str, Prediction]
@@ -107,9 +108,10 @@ class Run:
         """The block in words: protocol, cases by level, data."""
         counts = {level: sum(case.level is level for case in self.cases) for level in Level}
         levels = ", ".join(f"{count:,} {level}" for level, count in counts.items() if count)
-        protocol = self.origin.protocol.replace("_", "-")
+        protocol, cases = self.origin.protocol.replace("_", "-"), len(self.cases)
         return (
-            f"{protocol}, {len(self.cases):,} cases ({levels or 'none'}), data {self.data_hash[:8]}"
+            f"{protocol}, {cases:,} case{'' if cases == 1 else 's'} ({levels or 'none'}), "
+            f"data {self.data_hash[:8]}"
         )
 
     @property
@@ -164,17 +166,19 @@ class Run:
         """What the run says of each rule that it was asked about: violated or not; None for no answer.
 
         Per policy these are all rules of an answered case, per rule all but the conditionals of a case
-        with at least one judgment; and numbers that the policy does not have, if the run names any.
-        Empty for every other case.
+        with at least one judgment, or with a set from a guard that judges without calls; and numbers
+        that the policy does not have, if the run names any. Empty for every other case.
         """
         prediction, types = self.predictions[case.id], case.rule_types
+        targets = set(types)
+        if self.origin.protocol == "per_rule":
+            targets = {r for r, kind in types.items() if kind is not RuleType.CONDITIONAL}
         if prediction.judgments:
-            targets = (r for r, kind in types.items() if kind is not RuleType.CONDITIONAL)
             judged = {j.rule: j.verdict.violated for j in prediction.judgments}
             return {rule: judged.get(rule) for rule in sorted({*targets, *judged})}
         if prediction.violated is None:
             return {}
-        return {r: r in prediction.violated for r in sorted(types.keys() | prediction.violated)}
+        return {r: r in prediction.violated for r in sorted(targets | prediction.violated)}
 
 
 @dataclass(frozen=True)
@@ -234,6 +238,11 @@ def total(values: Sequence[int | float | None]) -> Any:
     return sum(value for value in values if value is not None)
 
 
+def plain_text(text: str) -> str:
+    """A text out of a file as a name: nothing in it breaks a line, moves a cursor or is no XML."""
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+
+
 def name_runs(origins: Sequence[Origin], data_hashes: Sequence[str]) -> list[str]:
     """Short names that no two runs share.
 
@@ -260,9 +269,7 @@ def name_runs(origins: Sequence[Origin], data_hashes: Sequence[str]) -> list[str
 def _plain_name(origin: Origin) -> str:
     guard = origin.guard if origin.model is None or origin.guard != "chat" else None
     parts = [origin.model, guard, origin.harness, origin.effort]
-    name = " · ".join(part for part in parts if part) or origin.path
-    # Names come out of files: nothing in them may break a line or move a cursor.
-    return " ".join("".join(char if char.isprintable() else " " for char in name).split())
+    return plain_text(" · ".join(part for part in parts if part) or origin.path)
 
 
 def _details(origin: Origin, data_hash: str) -> list[str]:

@@ -10,39 +10,52 @@ All tables share these columns:
 Shares are fractions from 0 to 1, missing where undefined. `X_low` and `X_high` bound the 95 % interval
 of metric `X`, from resampled conversations. Within a block, runs come in the order of their pooled
 lower bound, in which a case without an answer is a miss: a guard cannot climb by answering less.
+`alike` says whether all runs of the block answered the same of a row's cases: only then do their
+scores of answered cases compare.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from safepyramid.analysis.estimates import (
     LEVELS,
+    alike,
     estimates,
     labels,
+    levels_of,
     ordered,
     places,
     to_frame,
 )
 from safepyramid.analysis.published import result_rows, table_numbers
 from safepyramid.analysis.runs import Run, Runs
-from safepyramid.metrics.failures import FAILURE_MODES, count_errors, count_failure_modes
+from safepyramid.metrics.baselines import baseline_rows
+from safepyramid.metrics.failures import (
+    FAILURE_MODES,
+    UNKNOWN,
+    count_errors,
+    count_failure_modes,
+    wrong_rules,
+)
 from safepyramid.metrics.rulesets import EPSILONS
-from safepyramid.metrics.stats import DRAWS
+from safepyramid.metrics.stats import DRAWS, bootstrap_each
 from safepyramid.metrics.summary import (
     GROUPS,
     POOLED,
+    CaseScore,
     RuleRecord,
     ratio,
     rule_metrics,
 )
 from safepyramid.schema import State
-from safepyramid.score import baseline_rows, to_rule_records
+from safepyramid.score import to_rule_records
 
 RESULT_METRICS = ("rmr", "rmr@1.0", "rdr", "rmr_lower_bound")
 THRESHOLDS = tuple(f"rmr@{tau}" for tau in EPSILONS)
-BASELINES = "baselines"
+BASELINE_SECTION = "baselines"
 
 
 def results(
@@ -79,15 +92,21 @@ def domains(runs: Runs, *, seed: int = 0, draws: int = DRAWS) -> pd.DataFrame:
     """As `results`, per domain: the further column `domain`; no baselines, no published rows."""
     rows = []
     for members in runs.blocks().values():
-        names = sorted({case.domain for case in members[0].cases})
+        cases = members[0].cases
         groups = {
             (level, domain): (None if level == POOLED else level, domain)
-            for domain in names
-            for level in GROUPS
+            for domain in sorted({case.domain for case in cases})
+            for level in levels_of(cases)
         }
         found = estimates(members, RESULT_METRICS, groups, seed, draws)
+        same = {group: alike(members, *group) for group in groups}
         rows += [
-            {**labels(run, level), "domain": domain, **found[run.name, (level, domain)]}
+            {
+                **labels(run, level),
+                "domain": domain,
+                **found[run.name, (level, domain)],
+                "alike": same[level, domain],
+            }
             for run in ordered(members)
             for level, domain in groups
         ]
@@ -97,8 +116,8 @@ def domains(runs: Runs, *, seed: int = 0, draws: int = DRAWS) -> pd.DataFrame:
 def states(runs: Runs) -> pd.DataFrame:
     """How the cases of each run ended: a column per state; they sum to `total`."""
     rows = []
-    for run in _in_order(runs):
-        for level in GROUPS:
+    for run, _ in _in_order(runs):
+        for level in levels_of(run.cases):
             found = [record.state for record in run.records if level in (record.level, POOLED)]
             counts = {state.value: found.count(state) for state in State}
             rows.append({**labels(run, level), "total": len(found), **counts})
@@ -117,9 +136,10 @@ def rule_types(runs: Runs) -> pd.DataFrame:
         nothing violated.
     """
     rows = []
-    for run in _in_order(runs):
-        for level, by_type in rule_metrics(_rule_records(run)).items():
-            for kind, scores in by_type.items():
+    for run, same in _in_order(runs):
+        by_level = rule_metrics(_rule_records(run))
+        for level in levels_of(run.cases):
+            for kind, scores in by_level[level].items():
                 negatives = scores["fp"] + scores["tn"]
                 rows.append(
                     {
@@ -127,6 +147,7 @@ def rule_types(runs: Runs) -> pd.DataFrame:
                         "type": kind,
                         **scores,
                         "accuracy_none": ratio(negatives, scores["n"]),
+                        "alike": same[level],
                     }
                 )
     return to_frame(rows)
@@ -143,18 +164,25 @@ def _rule_records(run: Run) -> Iterator[RuleRecord]:
                 yield RuleRecord(case.level, kind, gold, rule in prediction.violated)
 
 
-def error_types(runs: Runs) -> pd.DataFrame:
+def error_types(runs: Runs, *, seed: int = 0, draws: int = DRAWS) -> pd.DataFrame:
     """Which kind of rule the errors of answered cases are put down to (`failures.wrong_rules`).
 
+    Args:
+        runs: In any mix.
+        seed: Of the resampling.
+        draws: Resamples.
+
     Returns:
-        A row per run, level and `type`: `fp`, `fn`, `errors` (both), `share` of the level's errors, and
-        `per_case`, errors per answered case.
+        A row per run, level and `type`: `fp`, `fn`, `errors` (both), `share` of the level's errors with
+        its bounds (missing for a type that the level does not have), and `per_case`, errors per
+        answered case.
     """
     rows = []
-    for run in _in_order(runs):
+    for run, _ in _in_order(runs):
         counts: Mapping[str, Mapping[str, Mapping[str, int]]] = count_errors(run.answered())
         types = dict.fromkeys(t for row in counts.values() for kind in row.values() for t in kind)
-        for level in GROUPS:
+        scores = _error_scores(run, types)
+        for level in levels_of(run.cases):
             parts = [counts[name] for name in counts if level in (name, POOLED)]
             answered = sum(case.level == level or level == POOLED for case, _ in run.answered())
             sums = {
@@ -162,7 +190,10 @@ def error_types(runs: Runs) -> pd.DataFrame:
                 for kind in ("fp", "fn")
                 for name in types
             }
+            bounds = bootstrap_each(scores[level], seed=seed, draws=draws)
+            here = _types_of(run, level)
             for name in types:
+                found = bounds[name] if name in here else None
                 fp, fn = sums["fp", name], sums["fn", name]
                 rows.append(
                     {
@@ -171,11 +202,32 @@ def error_types(runs: Runs) -> pd.DataFrame:
                         "fp": fp,
                         "fn": fn,
                         "errors": fp + fn,
-                        "share": ratio(fp + fn, sum(sums.values())),
+                        "share": ratio(fp + fn, sum(sums.values())) if name in here else None,
+                        "share_low": found.low if found else None,
+                        "share_high": found.high if found else None,
                         "per_case": ratio(fp + fn, answered),
                     }
                 )
     return to_frame(rows)
+
+
+def _types_of(run: Run, level: str) -> set[str]:
+    """The types that an error on some level can be put down to."""
+    cases = (case for case in run.cases if level in (case.level, POOLED))
+    return {UNKNOWN, *(kind.value for case in cases for kind in case.rule_types.values())}
+
+
+def _error_scores(run: Run, types: Iterable[str]) -> dict[str, dict[str, list[CaseScore]]]:
+    """Level, type -> what each answered case adds to the type's share of the errors."""
+    found: dict[str, dict[str, list[CaseScore]]] = {
+        level: {name: [] for name in types} for level in GROUPS
+    }
+    for case, predicted in run.answered():
+        counts = Counter(wrong.type for wrong in wrong_rules(case, predicted))
+        for level in (case.level.value, POOLED):
+            for name, column in found[level].items():
+                column.append(CaseScore(case.conversation_id, counts[name], counts.total()))
+    return found
 
 
 def failure_modes(runs: Runs) -> pd.DataFrame:
@@ -186,20 +238,30 @@ def failure_modes(runs: Runs) -> pd.DataFrame:
         both missing for a mode that the level cannot have.
     """
     rows = []
-    for run in _in_order(runs):
+    for run, same in _in_order(runs):
         counts = count_failure_modes(run.answered())
-        for level in counts:
+        for level in (name for name in levels_of(run.cases) if name != POOLED):
             answered = sum(case.level == level for case, _ in run.answered())
             for mode in FAILURE_MODES:
                 cases = counts[level].get(mode)
-                share = None if cases is None else ratio(cases, answered)
-                rows.append({**labels(run, level), "mode": mode, "cases": cases, "share": share})
+                rows.append(
+                    {
+                        **labels(run, level),
+                        "mode": mode,
+                        "cases": cases,
+                        "share": None if cases is None else ratio(cases, answered),
+                        "alike": same[level],
+                    }
+                )
     return to_frame(rows)
 
 
-def _in_order(runs: Runs) -> Iterator[Run]:
+def _in_order(runs: Runs) -> Iterator[tuple[Run, dict[str, bool]]]:
+    """Each run, and the levels on which all runs of its block answered the same cases."""
     for members in runs.blocks().values():
-        yield from ordered(members)
+        same = {level: alike(members, level) for level in GROUPS}
+        for run in ordered(members):
+            yield run, same
 
 
 def _score_table(
@@ -209,8 +271,14 @@ def _score_table(
     for members in runs.blocks().values():
         found = estimates(members, metrics, LEVELS, seed, draws)
         taken = places(members, seed, draws)
+        same = {level: alike(members, level) for level in GROUPS}
         rows += [
-            {**labels(run, level), **found[run.name, level], **taken[run.name]}
+            {
+                **labels(run, level),
+                **found[run.name, level],
+                **taken[run.name],
+                "alike": same[level],
+            }
             for run in ordered(members)
             for level in GROUPS
         ]
@@ -225,7 +293,7 @@ def _baselines(run: Run, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
         for level in GROUPS:
             cell = cells[level]
             yield {
-                **labels(run, level, BASELINES),
+                **labels(run, level, BASELINE_SECTION),
                 "run": name,
                 "total": cell["total"],
                 "scored": cell["scored"],

@@ -69,7 +69,7 @@ VIEWS: dict[str, View] = {
     ),
     "errors": View(
         "which kind of rule the errors come from",
-        lambda runs, _: tables.error_types(runs),
+        lambda runs, o: tables.error_types(runs, seed=o.seed, draws=_draws(o, DRAWS)),
         layouts.lay_out_errors,
     ),
     "causes": View(

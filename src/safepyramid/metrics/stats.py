@@ -24,6 +24,9 @@ Seed = int | np.random.Generator
 K = TypeVar("K")
 
 DRAWS = 10_000
+FEWEST = 6
+"""Conversations that an interval or a spread of ranks needs: fewer cover too little (simulated in
+`docs/metrics.md`), and a sign-flip test on five cannot reach 0.05: 2/2⁵ is more."""
 _CHUNK = 1_000  # draws held in memory at once: 8 MB at 1,000 conversations
 _FLAT = 1e-12  # a spread below this is rounding noise
 
@@ -48,9 +51,10 @@ class Difference:
 
     value: float
     """a − b, from −1 to 1. Better is positive for RMR and negative for RDR."""
-    low: float
-    high: float
-    stderr: float
+    low: float | None
+    """None from fewer than `FEWEST` conversations, as are `high` and `stderr`."""
+    high: float | None
+    stderr: float | None
     p_value: float
     """Two-sided; 0 < p ≤ 1. The chance of such a difference if the two were exchangeable."""
     cases: int
@@ -91,8 +95,8 @@ def bootstrap(
         level: Coverage of the interval, between 0 and 1.
 
     Returns:
-        None with fewer than two conversations, or when the metric is undefined (denominators sum
-        to 0).
+        None with fewer than `FEWEST` conversations, or when the metric is undefined (denominators
+        sum to 0).
     """
     return bootstrap_each({"": scores}, seed=seed, draws=draws, level=level)[""]
 
@@ -121,7 +125,7 @@ def bootstrap_each(
     """
     scores = {name: list(column) for name, column in columns.items()}
     totals = _column_sums(list(scores.values()))
-    if len(totals) < 2:
+    if len(totals) < FEWEST:
         return dict.fromkeys(scores)
     sums = np.concatenate(list(_resampled(totals, seed, draws)))
     return {
@@ -134,7 +138,7 @@ def _estimate(
     column: Sequence[CaseScore], totals: Array, sums: Array, level: float
 ) -> Estimate | None:
     conversations = len({score.conversation_id for score in column})
-    if conversations < 2 or not totals[:, 1].sum():
+    if conversations < FEWEST or not totals[:, 1].sum():
         return None
     value = float(totals[:, 0].sum() / totals[:, 1].sum())
     # Draws that hit only conversations with nothing to count say nothing.
@@ -176,9 +180,12 @@ def paired_difference(
     if len(totals) < 2 or not (totals[:, 1].sum() and totals[:, 3].sum()):
         return None
     value = float(_ratio_difference(totals.sum(axis=0)))
-    drawn = np.concatenate([_ratio_difference(s) for s in _resampled(totals, generator, draws)])
-    drawn = drawn[np.isfinite(drawn)]
-    low, high, stderr, note = _interval(drawn, value, (-1.0, 1.0), len(totals), level)
+    low = high = stderr = None
+    note = f"fewer than {FEWEST} conversations: no interval"
+    if len(totals) >= FEWEST:
+        drawn = np.concatenate([_ratio_difference(s) for s in _resampled(totals, generator, draws)])
+        drawn = drawn[np.isfinite(drawn)]
+        low, high, stderr, note = _interval(drawn, value, (-1.0, 1.0), len(totals), level)
     residuals = _residuals(runs, totals.sum(axis=0))
     sd, effect = _design(residuals, clusters, len(totals))
     return Difference(
@@ -234,14 +241,14 @@ def rank_intervals(
         level: Share of the resamples that lie between `best` and `worst`.
 
     Returns:
-        Name -> places; None with fewer than two common conversations, or when some run's metric is
-        undefined on them.
+        Name -> places; None with fewer than `FEWEST` common conversations, or when some run's metric
+        is undefined on them.
     """
     if not runs:
         return {}
     common = sorted(set.intersection(*(set(run) for run in runs.values())))
     totals, _, _ = _cluster_sums([[run[case] for case in common] for run in runs.values()])
-    if len(totals) < 2 or not totals[:, 1::2].sum(axis=0).all():
+    if len(totals) < FEWEST or not totals[:, 1::2].sum(axis=0).all():
         return None
     tail = (1 - level) / 2
     places = []
