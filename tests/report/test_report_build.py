@@ -66,7 +66,9 @@ def numbers_of(site: Path) -> dict[str, Any]:
     rows = re.findall(r'data-row="([^"]+)"[^>]*>.*?<bdi>(.*?)</bdi>', page, re.DOTALL)
     data = Page(site / "index.html").data
     return {
-        html.unescape(name): data[key] for key, name in rows if key in data and key.count(".") == 1
+        html.unescape(name.replace("<wbr>", "")): data[key]
+        for key, name in rows
+        if key in data and key.count(".") == 1
     }
 
 
@@ -112,7 +114,7 @@ def test_a_hostile_reply_is_whole_in_the_data_and_nowhere_else(site: Path) -> No
     assert "NUL \x00 escape \x1b[31m bell \x07 BOM \ufeff" in said
     longest = max(said, key=len)
     assert longest.startswith('{"violated_rules": [2, 99]} xxx')
-    assert re.search(r"\[… 948,\d{3} more characters are in the log\]\Z", longest)
+    assert re.search(r"\[… 948,\d{3} more characters\]\Z", longest)
     assert len(longest) < 101_000
     for page in pages(site):
         assert 'owned"' not in "".join(page.text)
@@ -142,7 +144,7 @@ def test_names_of_runs_are_text_and_isolated(site: Path) -> None:
     for name in ("compare.html", "cases.html"):
         assert "b" not in [tag for tag, _ in Page(site / name).elements]
     page = (site / "index.html").read_text(encoding="utf-8")
-    assert "<bdi>openai-api/local/&lt;b&gt;" in page
+    assert "<bdi>openai-api/<wbr>local/<wbr>&lt;b&gt;" in page
     assert "local/<b>" not in page
 
 
@@ -177,7 +179,7 @@ def test_blocks_are_apart_with_their_reason(site: Path) -> None:
     page = (site / "index.html").read_text(encoding="utf-8")
     reasons = re.findall(r"<b>Kept apart:</b> (.*?)</p>", page, re.DOTALL)
     assert any("another protocol, per-rule" in reason for reason in reasons)
-    assert any("12 of these 12 are among the 36 of the first block" in reason for reason in reasons)
+    assert any("12 of its 12 are among the 36 of the first block" in reason for reason in reasons)
     assert sum("printed in the paper" in reason for reason in reasons) == 2
     assert len(reasons) == page.count('<section class="block"') - 1
 
@@ -248,6 +250,75 @@ def test_an_earlier_report_is_replaced_and_nothing_else(files: list[Path], tmp_p
         build_report(files[:1], other, dataset="sample")
     assert [path.name for path in other.iterdir()] == ["thesis.txt"]
     assert not list(tmp_path.glob(".*"))
+
+
+def test_a_report_can_be_made_where_the_shell_stands(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder must stay the same one: a shell, a link or a mount would be left behind."""
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    for paths in (files[1:2], files[:1]):
+        build_report(paths, ".", dataset="sample", draws=100)
+        assert here.stat().st_ino == Path.cwd().stat().st_ino
+        assert len(list(here.glob("run/*.html"))) == 1
+        assert not list(here.glob(".*"))
+    assert "lab/<wbr>strong" in Path("index.html").read_text(encoding="utf-8")
+    (tmp_path / "link").symlink_to(here, target_is_directory=True)
+    build_report(files[1:2], tmp_path / "link", dataset="sample", draws=100)
+    assert (tmp_path / "link").is_symlink()
+    assert "lab/<wbr>weak" in Path("index.html").read_text(encoding="utf-8")
+
+
+def test_one_is_not_many(tmp_path: Path) -> None:
+    path = result_file(tmp_path / "a.jsonl", sample()[:1], model="lab/a", seed=1)
+    build_report([path], tmp_path / "site", dataset="sample", draws=100)
+    for page in pages(tmp_path / "site"):
+        assert not re.search(r"\b1 (runs|cases|conversations|files)\b", " ".join(page.text))
+        assert "compare.html?" not in page.path.read_text(encoding="utf-8")
+
+
+def test_sections_without_anything_to_show_are_left_out(tmp_path: Path) -> None:
+    cases = sample()[:3]
+    paths = [
+        result_file(tmp_path / "none.jsonl", cases, model="lab/none", seed=1, failing=1.0),
+        result_file(tmp_path / "all.jsonl", cases, model="lab/all", seed=1, failing=0, skill=1.0),
+        result_file(tmp_path / "l0.jsonl", cases[:1], model="lab/l0", seed=1, failing=0, skill=0.1),
+    ]
+    build_report(paths, tmp_path / "site", dataset="sample", draws=100)
+    sections = {
+        name: [i for i in Page(tmp_path / "site" / "run" / f"lab-{name}-per-policy.html").ids if i]
+        for name in ("none", "all", "l0")
+    }
+    empty = {"rule-types", "thresholds", "domains", "errors", "modes"}
+    assert not empty & set(sections["none"])
+    assert empty <= set(sections["all"])
+    assert empty <= set(sections["l0"])
+    run = tmp_path / "site" / "run"
+    assert "No answered case has an error." in (run / "lab-all-per-policy.html").read_text("utf-8")
+    text = Page(run / "lab-l0-per-policy.html").text
+    assert "L0" in text
+    assert not {"L1", "L2"} & set(text)
+    for path in run.glob("*.html"):
+        assert "<tbody></tbody>" not in path.read_text("utf-8")
+
+
+def test_notes_and_numbers_without_end_are_cut(tmp_path: Path) -> None:
+    case = sample()[0]
+    path = result_file(tmp_path / "a.jsonl", [case], model="lab/a", seed=1)
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+    lines[1] |= {"state": "answered", "violated_rules": list(range(1, 50_001))}
+    lines[1]["note"] = f"{KEY} " + "x" * 1_000_000
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    build_report([path], tmp_path / "site", dataset="sample", draws=100)
+    sizes = [p.stat().st_size for p in (tmp_path / "site").rglob("*") if p.is_file()]
+    assert max(sizes) < 100_000
+    (said,) = Page(tmp_path / "site" / "case" / f"{case.id}.html").data["runs"]
+    assert re.search(r"x\n\[… 99\d,\d{3} more characters\]\Z", said["note"])
+    assert set(case.rule_types) <= set(said["said"])
+    assert len(said["said"]) + said["more"] == 50_000
+    assert said["outcome"].endswith(f" ~{said['more']}")
 
 
 def test_a_build_that_fails_leaves_no_folder(files: list[Path], tmp_path: Path) -> None:
@@ -326,5 +397,5 @@ def test_the_command_makes_a_report(files: list[Path], tmp_path: Path) -> None:
         report, [*map(str, files[:1]), "-o", str(tmp_path / "site"), "--dataset", "sample"]
     )
     assert done.exit_code == 0, done.output
-    assert "1 runs, 36 cases" in done.output
+    assert done.output.startswith("1 run, 36 cases, ")
     assert (tmp_path / "site" / "index.html").is_file()

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_up import KEY, benchmark_file, result_file, sample
@@ -12,11 +13,13 @@ from safepyramid.analysis.runs import Runs
 from safepyramid.metrics.failures import FAILURE_MODES, failure_modes, wrong_rules
 from safepyramid.report.contents import (
     ERROR_TYPES,
+    MOST_UNKNOWN,
     gather,
     index_data,
     make_slug,
     outcome,
     run_data,
+    shown_rules,
 )
 from safepyramid.report.pairs import make_pairs
 from safepyramid.schema import Prediction, State
@@ -52,6 +55,18 @@ def test_an_outcome_holds_the_errors_and_modes(data: st.DataObject) -> None:
     found = [(int(e[1:-1]), "fp" if e[0] == "+" else "fn", codes[e[-1]]) for e in errors]
     assert found == [tuple(wrong) for wrong in wrong_rules(case, said)]
     assert (mask == "0" and not errors) == (said == case.ground_truth_violations)
+
+
+@pytest.mark.parametrize("unknown", [0, 1, MOST_UNKNOWN, MOST_UNKNOWN + 1, 1_000])
+def test_only_numbers_that_the_policy_lacks_are_left_out(unknown: int) -> None:
+    case = sample()[2]
+    said = frozenset(case.rule_types) | frozenset(range(1_000, 1_000 + unknown))
+    shown, more = shown_rules(case, said)
+    assert shown == frozenset(case.rule_types) | set(range(1_000, 1_000 + unknown - more))
+    assert more == max(0, unknown - MOST_UNKNOWN)
+    assert outcome(case, Prediction(case.id, State.ANSWERED, said)).endswith(f" ~{more}") == (
+        more > 0
+    )
 
 
 def test_a_case_without_an_answer_has_its_state() -> None:
@@ -145,3 +160,23 @@ def test_pairs_hold_what_the_analysis_finds(tmp_path: Path) -> None:
             ("p", "p"),
         ):
             assert abs(ours[name] - theirs[other]) < 1e-5
+
+
+@pytest.mark.parametrize(("afforded", "tested"), [(36, "all"), (3, "pooled"), (2, "none")])
+def test_pairs_say_what_was_tested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, afforded: int, tested: str
+) -> None:
+    from safepyramid.report import pairs
+
+    monkeypatch.setattr(pairs, "_AFFORDED", afforded)
+    cases = sample()
+    paths = [
+        result_file(tmp_path / f"{i}.jsonl", cases, model=f"lab/{i}", seed=i, failing=0)
+        for i in range(3)
+    ]
+    made = pairs.make_pairs(load_runs(paths, "sample"), seed=0, draws=50)
+    assert made["tested"] == tested
+    assert made["least"] == round(3 / 51, 5)
+    found = [row for rows in made["rows"].values() for row in rows if row["p"] is not None]
+    assert len(found) == {"all": 3 * 16, "pooled": 3, "none": 0}[tested]
+    assert all(row["p_holm"] >= made["least"] - 1e-5 for row in found)

@@ -26,7 +26,7 @@ def test_what_holds_for_a_run_that_answers_everything(tmp_path: Path) -> None:
     assert "36 cases of 12 conversations" in text
     assert "were not answered" not in text
     assert "this is one run of it" in text
-    assert "not its 3,000" in text
+    assert "not on its 3,000" in text
     assert "lab/m" in text
     assert "calling nothing violated is right on" in text
 
@@ -37,9 +37,14 @@ def test_unanswered_cases_are_named_with_what_they_hide(tmp_path: Path) -> None:
     assert "Counted as misses" in text
 
 
+def test_one_case_is_one(tmp_path: Path) -> None:
+    assert "stands on 1 case with" in limits(tmp_path, failing=0, count=1)
+
+
 def test_nothing_answered_has_no_interval(tmp_path: Path) -> None:
     text = limits(tmp_path, failing=1.0)
-    assert "36 of 36 were not answered" in text
+    assert "not one of its 36 cases was answered (" in text
+    assert "RMR –" not in text
     assert "could as well have been" not in text
 
 

@@ -3,10 +3,14 @@
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from made_up import benchmark_file, result_file, sample
+
+from safepyramid.report.build import build_report
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -29,6 +33,7 @@ OPTIONS = [
     "--disable-background-networking",
 ]
 STRONG, WEAK = "lab-strong-per-policy", "lab-weak-per-policy"
+SLUGS = [f"lab-model-{i}-per-policy" for i in range(20)]
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +42,23 @@ def browser() -> Iterator[Any]:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report on many runs, one of them with a note and numbers that do not end, and long ids."""
+    folder = tmp_path_factory.mktemp("many")
+    cases = [replace(case, id=f"{case.id}{'-x' * 60}") for case in sample()[:18]]
+    data = benchmark_file(folder / "data.json", cases)
+    paths = [
+        result_file(folder / f"{i:02}.jsonl", cases, model=f"lab/model-{i}", seed=i, skill=i / 20)
+        for i in range(20)
+    ]
+    lines = [json.loads(line) for line in paths[0].read_text(encoding="utf-8").split("\n") if line]
+    lines[1] |= {"state": "answered", "violated_rules": list(range(1, 9_000)), "note": "x" * 9_000}
+    paths[0].write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    build_report(paths, folder / "site", dataset=data, draws=50)
+    return folder / "site"
 
 
 Open = Callable[..., Any]
@@ -52,7 +74,7 @@ def visit(browser: Any, site: Path) -> Iterator[Open]:
         if not request.url.startswith(("file:", "data:,")):
             trouble.append(f"request to {request.url}")
 
-    def go(name: str, **options: Any) -> Any:
+    def go(name: str, site: Path = site, **options: Any) -> Any:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
         contexts.append(context)
         page = context.new_page()
@@ -258,7 +280,7 @@ def test_a_hostile_reply_is_only_text(visit: Open, site: Path) -> None:
 
 def test_two_runs_compare(visit: Open, site: Path) -> None:
     page = visit(f"compare.html?a={WEAK}&b={STRONG}")
-    row = page.locator("#difference tbody tr").filter(has_text="RMR ↑, all levels").locator("td")
+    row = page.locator('#difference tr[data-row="rmr|ALL"] td')
     first, second, difference = (row.nth(i).inner_text().replace("−", "-") for i in range(3))
     assert float(difference) == pytest.approx(float(second) - float(first), abs=0.11)
     assert float(difference) > 0
@@ -266,14 +288,32 @@ def test_two_runs_compare(visit: Open, site: Path) -> None:
     settled(page)
     assert float(row.nth(2).inner_text().replace("−", "-")) == -float(difference)
     cells = [
-        int(text)
-        for text in page.locator("#crosstab tbody tr").last.locator("td").all_inner_texts()
+        int(text) for text in page.locator("#crosstab tbody tr td:last-child").all_inner_texts()
     ]
-    assert cells[0] == 36 == sum(cells[1:])
-    choose(page, "flip", "b")
-    assert page.locator("#flip-list tbody tr").count() == cells[2]
-    choose(page, "flip", "a")
-    assert page.locator("#flip-list tbody tr").count() == cells[3]
+    assert cells[-1] == 36 == sum(cells[:-1])
+    for kind, count in (("b", cells[1]), ("a", cells[2]), ("changed", cells[3])):
+        choose(page, "flip", kind)
+        assert page.locator("#flip-list tbody tr").count() == count
+        assert page.locator("#flip-list").is_visible() == (count > 0)
+
+
+def test_bold_is_what_holds_with_all_pairs_in_mind(visit: Open, many: Path) -> None:
+    page = visit(f"compare.html?a={SLUGS[0]}&b={SLUGS[-1]}", site=many)
+    rows = json.loads(page.locator("#data").text_content())["rows"][f"0|{len(SLUGS) - 1}"]
+    alone = [row for row in rows if row["p"] is not None and row["p"] < 0.05 < row["p_holm"]]
+    assert alone
+    for row in rows:
+        bold = page.locator(f'#difference tr[data-row="{row["metric"]}|{row["level"]}"] b').count()
+        assert bold == (row["p_holm"] < 0.05)
+
+
+def test_a_run_is_not_compared_with_itself(visit: Open) -> None:
+    page = visit(f"compare.html?a={WEAK}&b={STRONG}")
+    choose(page, "b", WEAK)
+    assert page.locator("#pair-warning").inner_text() == "Choose two different runs."
+    assert not page.locator("#compared").is_visible()
+    choose(page, "b", STRONG)
+    assert page.locator("#compared").is_visible()
 
 
 def test_runs_that_cannot_be_compared_say_so(visit: Open) -> None:
@@ -333,6 +373,41 @@ def test_a_phone_needs_no_sideways_scrolling(visit: Open, site: Path, name: str)
         "e => e.offsetParent && parseFloat(getComputedStyle(e).fontSize) < 11).length"
     )
     assert small == 0
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("name", ["index.html", "cases.html", "compare.html", "run", "case"])
+def test_many_runs_and_endless_notes_stay_in_the_page(
+    visit: Open, many: Path, name: str, width: int
+) -> None:
+    if "." not in name:
+        name = f"{name}/{min(path.name for path in (many / name).glob('*.html'))}"
+    page = visit(f"{name}?run={SLUGS[0]}", site=many, viewport={"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("document.documentElement.scrollHeight") < 15_000
+
+
+def test_rows_of_a_list_show_all_at_once(visit: Open) -> None:
+    """No id breaks, and no column off the screen makes a row tall."""
+    links = "[...document.querySelectorAll('#case-list a')].map(e => e.getClientRects().length)"
+    cells = (
+        "[...document.querySelectorAll('#case-list :is(th, td)')].filter(e => e.offsetParent)"
+        ".map(e => e.getBoundingClientRect().right)"
+    )
+    for width in (1280, 360):
+        page = visit(f"cases.html?run={WEAK}&outcome=", viewport={"width": width, "height": 800})
+        assert page.locator("#case-list tbody tr").count() == 36
+        assert set(page.evaluate(links)) == {1}
+        assert max(page.evaluate(cells)) <= width
+
+
+def test_a_folded_framework_stays_folded(visit: Open) -> None:
+    page = visit("case/acad-001-l2.html")
+    assert page.locator(".framework").get_attribute("open") is not None
+    page.locator(".framework summary").click()
+    page.reload()
+    settled(page)
+    assert page.locator(".framework").get_attribute("open") is None
 
 
 def test_paper_has_all_text_and_no_controls(visit: Open, site: Path) -> None:

@@ -9,11 +9,12 @@ from safepyramid.analysis.estimates import RUNS, ranks
 from safepyramid.analysis.published import describe, result_rows, table_numbers, table_of
 from safepyramid.analysis.runs import Run
 from safepyramid.analysis.tables import RESULT_METRICS
+from safepyramid.metrics.baselines import baseline_rows
 from safepyramid.metrics.summary import GROUPS, POOLED
 from safepyramid.report.charts import Dot, interval
 from safepyramid.report.contents import Report, ReportRun
+from safepyramid.report.text import counted
 from safepyramid.schema import State
-from safepyramid.score import baseline_rows
 
 METRICS = (
     {"key": "rmr", "name": "RMR", "arrow": "↑", "up": True},
@@ -226,7 +227,7 @@ def _warning(run: Run) -> str:
     """What a reader of the row must know, or nothing."""
     missing = sum(said.state is State.MISSING for said in run.predictions.values())
     if missing:
-        return f"{missing:,} not run of {len(run.cases):,} cases: they count as misses in the lower bound"
+        return f"{missing:,} not run of {counted(len(run.cases), 'case')}: counted as misses in the lower bound"
     return ""
 
 
@@ -234,8 +235,8 @@ def _about(members: Sequence[Run]) -> str:
     cases = members[0].cases
     conversations = len({case.conversation_id for case in cases})
     return (
-        f"{len(members)} run{'' if len(members) == 1 else 's'} on the same {len(cases):,} cases of "
-        f"{conversations:,} conversations."
+        f"{counted(len(members), 'run')} on the same {counted(len(cases), 'case')} of "
+        f"{counted(conversations, 'conversation')}."
     )
 
 
@@ -251,7 +252,10 @@ def _reason(members: Sequence[Run], main: Sequence[Run]) -> str:
     if ours.data_hash != first.data_hash:
         common = ours.by_id.keys() & first.by_id.keys()
         same = sum(ours.by_id[i] == first.by_id[i] for i in common)
-        text = f"other cases: {same:,} of these {len(ours.cases):,} are among the {len(first.cases):,} of the first block"
+        text = (
+            f"other cases: {same:,} of its {len(ours.cases):,} {'is' if same == 1 else 'are'} among the "
+            f"{len(first.cases):,} of the first block"
+        )
         if same != len(common):
             text += f", and {len(common) - same:,} more have the same id but another text or truth"
         reasons.append(text)

@@ -26,10 +26,10 @@ from safepyramid.report.limits import report_limits
 from safepyramid.report.pairs import make_pairs
 from safepyramid.report.run_view import make_tables, run_view
 from safepyramid.report.scrub import make_last_check
-from safepyramid.report.text import printable
+from safepyramid.report.text import breakable, counted, printable
 from safepyramid.secrets import make_scrub
 
-STATIC = ("report.css", "report.js")
+STATIC = ("report.css", "report.js", "index.js", "cases.js", "case.js", "compare.js")
 MARK = "report.json"
 """The file that tells a folder of ours from others."""
 
@@ -59,8 +59,8 @@ def build_report(
 ) -> Built:
     """Make a report on runs: a folder of pages that opens from disk, without a network.
 
-    The same runs give the same bytes. The folder appears whole or not at all; an earlier report in its
-    place is replaced, anything else there is left alone.
+    The same runs give the same bytes. A new folder appears whole or not at all; an earlier report is
+    replaced when the new one is finished, and a folder with anything else is left alone.
 
     Args:
         paths: Inspect logs, result files, or folders of logs, in any mix.
@@ -84,7 +84,7 @@ def build_report(
     with_evidence = _has_evidence(dataset) if evidence is None else evidence
     runs = load_runs(paths, dataset, evidence=with_evidence)
     report = gather(runs, make_scrub(environ), _replies if replies else None)
-    part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    part = (folder if folder.is_dir() else folder.parent) / f".report.{os.getpid()}.part"
     try:
         count = _write_site(
             report,
@@ -131,12 +131,13 @@ class _Site:
             lstrip_blocks=True,
             finalize=lambda value: printable(value) if type(value) is str else value,
         )
-        self.env.filters |= {
+        filters: dict[str, Callable[..., str]] = {
             "percent": percent,
             "json": to_script,
             "words": lambda name: printable(name).replace("_", " "),
-            "thousands": lambda value: f"{value:,}",
+            "breakable": breakable,
         }
+        self.env.filters |= filters
         self.env.globals |= {
             "report": report,
             "version": __version__,
@@ -144,6 +145,7 @@ class _Site:
             "domains": report.domains,
             "types": ERROR_TYPES,
             "modes": FAILURE_MODES,
+            "counted": counted,
         }
 
     def page(self, name: str, template: str, **context: Any) -> None:
@@ -225,9 +227,18 @@ def _check_folder(folder: Path) -> None:
 
 
 def _put(part: Path, folder: Path) -> None:
-    """Put the finished folder in its place, and take an earlier report away."""
-    old = part.with_suffix(".old")
-    if folder.exists():
-        folder.rename(old)
-    part.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
+    """Put the finished pages in their place; what was there is left in `part`.
+
+    A folder that exists stays the same one: a shell may stand in it, or it may be a link or a mounted
+    volume. It has its mark at every moment, so that a report that was interrupted here can be replaced.
+    """
+    if part.parent != folder:
+        part.rename(folder)
+        return
+    made, old = list(part.iterdir()), part / ".old"
+    old.mkdir()
+    for path in list(folder.iterdir()):
+        if path.name not in (part.name, MARK):
+            path.rename(old / path.name)
+    for path in sorted(made, key=lambda path: path.name != MARK):
+        path.replace(folder / path.name)

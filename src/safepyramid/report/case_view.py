@@ -8,7 +8,7 @@ from markupsafe import Markup
 from safepyramid.conversation import parse_conversation
 from safepyramid.errors import DataError
 from safepyramid.policy import parse_policy
-from safepyramid.report.contents import CasePage, ReportRun, outcome
+from safepyramid.report.contents import CasePage, ReportRun, outcome, shown_rules
 from safepyramid.report.text import Quote, find_quotes, link_rules, mark_quotes, printable, tree
 from safepyramid.schema import Case, Policy, Prediction, RubricEntry, Rule, State, Turn
 
@@ -156,7 +156,8 @@ def case_data(page: CasePage, runs: Sequence[ReportRun], numbers: Sequence[int])
     Returns:
         `case`, the page's own name; `rules`, number and violated (1 or 0), in the order of the policy;
         `runs`, one each for those that were asked it: `run` (the run page's name), `state`, `outcome`
-        (see `contents.outcome`), and where there is one `said` (the rules that it calls violated),
+        (see `contents.outcome`), and where there is one `said` (the rules that it calls violated), `more`
+        (how many further numbers it names that the policy does not have),
         `asked` (per rule: the rules that it was asked about), `failed` (rule -> state of a verdict that
         was not answered), `unknown`, `loose` (a plain JSON reader would not have read it), `note`,
         `notes` (rule -> note), `reply`.
@@ -171,7 +172,7 @@ def case_data(page: CasePage, runs: Sequence[ReportRun], numbers: Sequence[int])
                 "run": each.slug,
                 "state": prediction.state.value,
                 "outcome": outcome(case, prediction),
-                **_said(prediction),
+                **_said(case, prediction),
                 **({"reply": each.replies[case.id]} if case.id in each.replies else {}),
             }
         )
@@ -182,10 +183,12 @@ def case_data(page: CasePage, runs: Sequence[ReportRun], numbers: Sequence[int])
     }
 
 
-def _said(prediction: Prediction) -> dict[str, Any]:
+def _said(case: Case, prediction: Prediction) -> dict[str, Any]:
+    violated, more = shown_rules(case, prediction.violated or ())
     found: dict[str, Any] = {
-        "said": None if prediction.violated is None else sorted(prediction.violated),
-        "unknown": sorted(prediction.unknown_rules),
+        "said": None if prediction.violated is None else sorted(violated),
+        "more": more or None,
+        "unknown": sorted(shown_rules(case, prediction.unknown_rules)[0]),
         "loose": prediction.state is State.ANSWERED and not prediction.strict,
         "note": prediction.note,
     }

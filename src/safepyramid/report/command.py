@@ -4,6 +4,9 @@ from collections.abc import Sequence
 
 import click
 
+from safepyramid.report.text import counted
+from safepyramid.terminal import one_line, say
+
 
 @click.command()
 @click.argument("logs", nargs=-1, required=True, type=click.Path(exists=True))
@@ -54,7 +57,7 @@ def report(
         logs, output, dataset=dataset, evidence=evidence, replies=replies, published=published
     )
     for note in built.notes:
-        click.echo(note, err=True)
-    click.echo(
-        f"{built.runs} runs, {built.cases} cases, {built.files} files: open {built.first_page}"
-    )
+        say(one_line(note), err=True)
+    sizes = ((built.runs, "run"), (built.cases, "case"), (built.files, "file"))
+    made = ", ".join(counted(number, thing) for number, thing in sizes)
+    say(f"{made}: open {built.first_page}")

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
@@ -10,10 +10,15 @@ from typing import Any
 from safepyramid.analysis.runs import Origin, Run, Runs
 from safepyramid.metrics.failures import FAILURE_MODES, UNKNOWN, failure_modes, wrong_rules
 from safepyramid.report.scrub import scrub_all
+from safepyramid.report.text import cut
 from safepyramid.schema import Case, Prediction, RuleType, State
 
 LONGEST_REPLY = 100_000
 """Characters of a reply that a page shows; the rest stays in the log."""
+LONGEST_NOTE = 2_000
+"""Characters of a note that a page shows."""
+MOST_UNKNOWN = 20
+"""Numbers that a page shows of those that an answer names and the policy does not have."""
 
 ERROR_TYPES = (*(kind.value for kind in RuleType), UNKNOWN)
 """What an error can be put down to, in the order of their codes."""
@@ -98,7 +103,7 @@ def gather(
     for run in runs:
         replies = read_replies(run) if read_replies else {}
         clean = _scrubbed(run, scrub, names)
-        said = {case_id: _cut(reply, scrub) for case_id, reply in replies.items()}
+        said = {case_id: _shown_reply(reply, scrub) for case_id, reply in replies.items()}
         slug = make_slug(_label(clean), taken)
         found.append(ReportRun(slug, clean, said, scrub(PurePath(run.origin.path).name)))
     notes = tuple(scrub(note) for note in runs.notes)
@@ -158,24 +163,20 @@ def _clean_origin(origin: Origin, scrub: Callable[[str], str]) -> Origin:
 
 def _clean(said: Prediction, scrub: Callable[[str], str]) -> Prediction:
     if said.note:
-        said = replace(said, note=scrub(said.note))
+        said = replace(said, note=cut(scrub(said.note), LONGEST_NOTE))
     if any(judgment.verdict.note for judgment in said.judgments):
         judgments = tuple(
-            replace(j, verdict=replace(j.verdict, note=scrub(j.verdict.note)))
+            replace(j, verdict=replace(j.verdict, note=cut(scrub(j.verdict.note), LONGEST_NOTE)))
             for j in said.judgments
         )
         said = replace(said, judgments=judgments)
     return said
 
 
-def _cut(reply: Any, scrub: Callable[[str], str]) -> Any:
+def _shown_reply(reply: Any, scrub: Callable[[str], str]) -> Any:
     if isinstance(reply, Mapping):
-        return {str(rule): _cut(text, scrub) for rule, text in reply.items()}
-    text = scrub(str(reply))
-    left = len(text) - LONGEST_REPLY
-    if left <= 0:
-        return text
-    return f"{text[:LONGEST_REPLY]}\n[… {left:,} more characters are in the log]"
+        return {str(rule): _shown_reply(text, scrub) for rule, text in reply.items()}
+    return cut(scrub(str(reply)), LONGEST_REPLY)
 
 
 def make_slug(text: str, taken: set[str]) -> str:
@@ -200,17 +201,31 @@ def outcome(case: Case, said: Prediction) -> str:
         digit (a bit each, in the order of `FAILURE_MODES`) and, after a space each, the errors:
         `+7e` for a rule flagged though not violated, `-4d` for a violated rule that was missed, with a
         letter for the type that it is put down to (decisive d, distractor t, exception e,
-        conditional c, unknown u). "0" is an exact match.
+        conditional c, unknown u). "0" is an exact match. Of the numbers that the policy does not have
+        the first `MOST_UNKNOWN` are written, and `~` with how many more there are.
     """
     if said.state is not State.ANSWERED or said.violated is None:
         return said.state.value
     modes = failure_modes(case, said.violated)
     mask = sum(1 << i for i, mode in enumerate(FAILURE_MODES) if mode in modes)
+    shown, more = shown_rules(case, said.violated)
     errors = (
         f"{'+' if wrong.kind == 'fp' else '-'}{wrong.rule}{_CODES[ERROR_TYPES.index(wrong.type)]}"
-        for wrong in wrong_rules(case, said.violated)
+        for wrong in wrong_rules(case, shown)
     )
-    return " ".join((f"{mask:x}", *errors))
+    return " ".join((f"{mask:x}", *errors, *([f"~{more}"] if more else ())))
+
+
+def shown_rules(case: Case, rules: Collection[int]) -> tuple[frozenset[int], int]:
+    """The rules of an answer that a page shows, and how many it leaves out.
+
+    All that the policy has are shown; of other numbers, of which an answer can name any count, the
+    lowest `MOST_UNKNOWN`.
+    """
+    if len(rules) <= MOST_UNKNOWN:
+        return frozenset(rules), 0
+    left_out = sorted(frozenset(rules).difference(case.rule_types))[MOST_UNKNOWN:]
+    return frozenset(rules).difference(left_out), len(left_out)
 
 
 def index_data(report: Report) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 from safepyramid.analysis.runs import Run
 from safepyramid.metrics.summary import ratio
 from safepyramid.report.charts import percent
+from safepyramid.report.text import counted
 from safepyramid.schema import RuleType, State
 
 PUBLISHED_CASES = 3_000
@@ -53,8 +54,8 @@ def _run_limits(run: Run, pooled: Mapping[str, Any], repeats: int) -> Iterator[s
     low, high = pooled["rmr_low"], pooled["rmr_high"]
     if low is not None:
         yield (
-            f"More precision than there is: on {len(run.cases):,} cases of {conversations:,} conversations, an RMR of "
-            f"{percent(pooled['rmr'])} could as well have been {percent(low)} to {percent(high)}. The three levels share "
+            f"More precision than there is: on {counted(len(run.cases), 'case')} of "
+            f"{counted(conversations, 'conversation')}, an RMR of {percent(pooled['rmr'])} could as well have been {percent(low)} to {percent(high)}. The three levels share "
             "conversations, so cases are fewer than they look, and a domain has fewer still."
         )
     yield from _unanswered(run, pooled)
@@ -81,8 +82,8 @@ def _run_limits(run: Run, pooled: Mapping[str, Any], repeats: int) -> Iterator[s
         )
     if len(run.cases) != PUBLISHED_CASES:
         yield (
-            f"A result on the published benchmark: these are {len(run.cases):,} cases with the data hash "
-            f"{run.data_hash[:12]}, not its {PUBLISHED_CASES:,}."
+            f"A result on the published benchmark: the run stands on {counted(len(run.cases), 'case')} with the "
+            f"data hash {run.data_hash[:12]}, not on its {PUBLISHED_CASES:,}."
         )
 
 
@@ -93,9 +94,15 @@ def _unanswered(run: Run, pooled: Mapping[str, Any]) -> Iterator[str]:
     if not left:
         return
     named = ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)
+    if left == len(states):
+        yield (
+            f"Anything about what it finds: not one of its {counted(left, 'case')} was answered ({named}), so there is "
+            "no RMR and no RDR. Counted as misses they make 0.0."
+        )
+        return
     yield (
-        f"RMR {percent(pooled['rmr'])} for all cases: {left:,} of {len(states):,} were not answered ({named}) and are "
-        f"left out of it. Counted as misses they bring it to {percent(pooled['rmr_lower_bound'])}; a guard that "
+        f"RMR {percent(pooled['rmr'])} for all cases: {left:,} of {len(states):,} {'was' if left == 1 else 'were'} not "
+        f"answered ({named}) and left out of it. Counted as misses they bring it to {percent(pooled['rmr_lower_bound'])}; a guard that "
         "answers the easy cases only looks better than it is."
     )
 

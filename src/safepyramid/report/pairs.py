@@ -32,7 +32,9 @@ def make_pairs(runs: Sequence[Run], *, seed: int, draws: int = DRAWS) -> dict[st
         `rows`: "i|j" with i < j -> rows of a metric and a level: `metric`, `level`, both values
         (`first`, `second`) on the cases that both have, `difference` (second − first) with `low` and
         `high`, `p`, `p_holm` (adjusted for all pairs that have that row), `cases`, `dropped` (cases that
-        only one has a score for); and `warnings`: "i|j" -> why the two should not be compared.
+        only one has a score for); `warnings`: "i|j" -> why the two should not be compared; `tested`: what
+        could be afforded its interval and test: "all" rows, the "pooled" RMR, or "none"; and `least`:
+        below which `p_holm` cannot fall with so many pairs and draws.
     """
     scores = [{metric: _by_level(run, metric) for metric in METRICS} for run in runs]
     found: dict[str, list[dict[str, Any]]] = {}
@@ -61,7 +63,13 @@ def make_pairs(runs: Sequence[Run], *, seed: int, draws: int = DRAWS) -> dict[st
             if level in levels
         ]
     _adjust(found)
-    return {"rows": found, "warnings": {key: text for key, text in warnings.items() if text}}
+    kept = {key: text for key, text in warnings.items() if text}
+    return {
+        "rows": found,
+        "warnings": kept,
+        "tested": {0: "none", 1: "pooled"}.get(len(wanted), "all"),
+        "least": _short(min(1.0, len(pairs) / (draws + 1))),
+    }
 
 
 def _wanted(runs: Sequence[Run], pairs: int) -> set[tuple[str, str]]:

@@ -11,6 +11,7 @@ from safepyramid.analysis.compare import repeats
 from safepyramid.analysis.runs import TOKENS, Run, Runs
 from safepyramid.metrics.failures import FAILURE_MODES
 from safepyramid.metrics.rulesets import EPSILONS
+from safepyramid.metrics.stats import FEWEST
 from safepyramid.metrics.summary import POOLED
 from safepyramid.report.charts import Dot, Line, bar_chart, dot_chart, line_chart, percent
 from safepyramid.report.contents import ERROR_TYPES
@@ -26,6 +27,9 @@ _SCORES = {
     "rdr": "RDR ↓",
     "rmr_lower_bound": "lower bound ↑",
 }
+
+ERROR_DRAWS = 1_000
+"""Resamples for the shares of errors, whose many columns would take most of a report's time."""
 
 Cells = list[list[Any]]
 """The cells of a table, row by row."""
@@ -72,7 +76,7 @@ def result_section(rows: Sequence[Row], baselines: Sequence[Row]) -> dict[str, A
         "results",
         "Results by level",
         "Percent, with 95 % intervals from resampled conversations. Baselines need no guard; they stand on all levels.",
-        [dot_chart("RMR by level, in percent, with 95 % intervals", dots)],
+        _dot_charts("RMR by level, in percent, with 95 % intervals", dots),
         [_table("Results by level", head, table)],
     )
 
@@ -93,7 +97,7 @@ def threshold_section(rows: Sequence[Row]) -> dict[str, Any]:
         [
             _table(
                 "RMR@τ by level",
-                ["level", *(f"τ {tau}" for tau in taus)],
+                ["level", *(f"τ\N{NO-BREAK SPACE}{tau}" for tau in taus)],
                 [[_level(level), *map(percent, values)] for level, values in by_level.items()],
             )
         ],
@@ -137,11 +141,12 @@ def domain_section(rows: Sequence[Row]) -> dict[str, Any]:
     by_domain: dict[str, dict[str, Row]] = {}
     for row in rows:
         by_domain.setdefault(row["domain"], {})[row["level"]] = row
+    used = _levels(rows)
     dots = {_words(domain): _dot(levels[POOLED], "rmr") for domain, levels in by_domain.items()}
     table: Cells = [
         [
             _words(domain),
-            *(percent(levels[level]["rmr"]) for level in LEVELS),
+            *(percent(levels[level]["rmr"]) for level in used),
             _scored(levels[POOLED], "rmr"),
             percent(levels[POOLED]["rdr"]),
             f"{levels[POOLED]['scored']:,} / {levels[POOLED]['total']:,}",
@@ -151,14 +156,14 @@ def domain_section(rows: Sequence[Row]) -> dict[str, Any]:
     return _section(
         "domains",
         "By domain",
-        "",
-        [dot_chart("RMR by domain, all levels, in percent, with 95 % intervals", dots)],
-        [_table("RMR by domain", ["domain", *LEVELS, "all", "RDR ↓", "scored / all"], table)],
+        f"A domain with fewer than {FEWEST} conversations has no interval.",
+        _dot_charts("RMR by domain, all levels, in percent, with 95 % intervals", dots),
+        [_table("RMR by domain", ["domain", *used, "all", "RDR ↓", "scored / all"], table)],
     )
 
 
-def rule_type_section(rows: Sequence[Row]) -> dict[str, Any]:
-    """Single verdicts by level and rule type."""
+def rule_type_sections(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+    """Single verdicts by level and rule type; nothing where there are none."""
     shares = ("accuracy", "accuracy_none", "precision", "recall", "f1")
     table: Cells = [
         [
@@ -170,6 +175,8 @@ def rule_type_section(rows: Sequence[Row]) -> dict[str, Any]:
         for row in rows
         if row["n"]
     ]
+    if not table:
+        return
     head = [
         "rules",
         "verdicts",
@@ -180,7 +187,7 @@ def rule_type_section(rows: Sequence[Row]) -> dict[str, Any]:
         "recall ↑",
         "F1 ↑",
     ]
-    return _section(
+    yield _section(
         "rule-types",
         "Rule by rule",
         "Single verdicts on rules, with “violated” as the positive class. “Of none” is the accuracy of calling nothing violated.",
@@ -195,20 +202,24 @@ def error_section(rows: Sequence[Row]) -> dict[str, Any]:
     table: Cells = []
     for row in rows:
         counts.setdefault(_level(row["level"]), {})[row["type"]] = int(row["errors"])
-        if row["errors"] or row["type"] != "unknown":
+        if row["errors"]:
             table.append(
                 [
                     f"{_level(row['level'])}: {row['type']}",
                     f"{row['fp']:,}",
                     f"{row['fn']:,}",
-                    percent(row["share"]),
+                    _scored(row, "share"),
                     "–" if row["per_case"] is None else f"{row['per_case']:.2f}",
                 ]
             )
+    key, title = "errors", "What the errors are put down to"
+    if not table:
+        return _section(key, title, "No answered case has an error.")
     return _section(
-        "errors",
-        "What the errors are put down to",
-        "A flagged rule that an exception waives is an exception error; a missed rule that only a conditional makes violated is a conditional error; any other error is put down to the rule's own type.",
+        key,
+        title,
+        "A flagged rule that an exception waives is an exception error; a missed rule that only a conditional makes violated is a conditional error; any other error is put down to the rule's own type. Types without errors are left out. "
+        f"The intervals of the shares are from {ERROR_DRAWS:,} resamples.",
         [bar_chart("Errors by rule type, by level", counts, _TYPE_PATTERNS)],
         [
             _table(
@@ -226,12 +237,13 @@ def mode_section(rows: Sequence[Row], slug: str) -> dict[str, Any]:
     for row in rows:
         by_mode[row["mode"]][row["level"]] = row
     table: Cells = []
+    used = _levels(rows)
     for mode, meaning in FAILURE_MODES.items():
         cells: list[Any] = [f"{mode} {meaning}"]
-        for level in LEVELS:
+        for level in used:
             found = by_mode[mode].get(level)
-            if found is None or found["cases"] is None:
-                cells.append("–")
+            if found is None or not found["cases"]:
+                cells.append("–" if found is None or found["cases"] is None else "0")
                 continue
             query = f"run={quote(slug)}&level={level}&mode={mode}&outcome=wrong"
             cells.append(
@@ -245,7 +257,7 @@ def mode_section(rows: Sequence[Row], slug: str) -> dict[str, Any]:
         "Failure modes",
         "Answered cases that failed in each way, and their share of the answered ones. A case can have several.",
         [],
-        [_table("Failed cases by mode and level", ["mode", *LEVELS], table)],
+        [_table("Failed cases by mode and level", ["mode", *used], table)],
     )
 
 
@@ -281,7 +293,7 @@ def cost_sections(run: Run) -> Iterator[dict[str, Any]]:
     """Tokens and price by role; nothing where the file says nothing."""
     rows: Cells = [
         [
-            f"{use.role}: {use.model}",
+            f"{use.role}: {use.model}" if use.model else use.role,
             *(
                 "unknown" if v is None else f"{v:,}"
                 for v in (use.calls, *(getattr(use, kind) for kind in TOKENS))
@@ -308,6 +320,16 @@ def cost_sections(run: Run) -> Iterator[dict[str, Any]]:
     yield _section(
         "cost", "Tokens and cost", about, [], [_table("Tokens and cost by role", head, rows)]
     )
+
+
+def _levels(rows: Sequence[Row]) -> list[str]:
+    """The levels that rows are of, without that of all of them."""
+    return [level for level in LEVELS if any(row["level"] == level for row in rows)]
+
+
+def _dot_charts(title: str, dots: Mapping[str, Dot]) -> list[Markup]:
+    """A chart of values with intervals, where any is defined."""
+    return [dot_chart(title, dots)] if any(dot.value is not None for dot in dots.values()) else []
 
 
 def _level(level: str) -> str:

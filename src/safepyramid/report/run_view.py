@@ -14,6 +14,7 @@ from safepyramid.report.charts import percent
 from safepyramid.report.contents import ReportRun
 from safepyramid.report.limits import run_limits
 from safepyramid.report.run_sections import (
+    ERROR_DRAWS,
     Row,
     cost_sections,
     domain_section,
@@ -23,7 +24,7 @@ from safepyramid.report.run_sections import (
     repeat_sections,
     result_section,
     rows_of,
-    rule_type_section,
+    rule_type_sections,
     state_section,
     threshold_section,
 )
@@ -58,7 +59,7 @@ def make_tables(runs: Runs, *, seed: int, draws: int) -> Tables:
         tables.domains(runs, seed=seed, draws=draws),
         tables.states(runs),
         tables.rule_types(runs),
-        tables.error_types(runs),
+        tables.error_types(runs, seed=seed, draws=min(draws, ERROR_DRAWS)),
         tables.failure_modes(runs),
     )
 
@@ -66,8 +67,15 @@ def make_tables(runs: Runs, *, seed: int, draws: int) -> Tables:
 def run_view(each: ReportRun, made: Tables) -> dict[str, Any]:
     """What the template of a run page shows."""
     run = each.run
+    levels = {POOLED, *(case.level.value for case in run.cases)}
     found = {
-        name: rows_of(frame[(frame["run"] == run.name) & (frame["section"] == RUNS)])
+        name: rows_of(
+            frame[
+                (frame["run"] == run.name)
+                & (frame["section"] == RUNS)
+                & frame["level"].isin(levels)
+            ]
+        )
         for name, frame in vars(made).items()
         if isinstance(frame, pd.DataFrame)
     }
@@ -75,16 +83,19 @@ def run_view(each: ReportRun, made: Tables) -> dict[str, Any]:
     twins = [other for other in made.runs if other.identity == run.identity]
     block = run.stands_on
     baselines = made.results[
-        (made.results["block"] == block) & (made.results["section"] == tables.BASELINES)
+        (made.results["block"] == block) & (made.results["section"] == tables.BASELINE_SECTION)
     ]
-    sections = [
-        result_section(found["results"], rows_of(baselines)),
+    answered = [
         threshold_section(found["thresholds"]),
-        state_section(found["states"]),
         domain_section(found["domains"]),
         error_section(found["error_types"]),
         mode_section(found["failure_modes"], each.slug),
-        rule_type_section(found["rule_types"]),
+    ]
+    sections = [
+        result_section(found["results"], rows_of(baselines)),
+        state_section(found["states"]),
+        *(answered if pooled["scored"] else ()),
+        *rule_type_sections(found["rule_types"]),
         *repeat_sections(twins),
         *cost_sections(run),
     ]

@@ -30,6 +30,25 @@ def printable(text: str) -> str:
     return text.replace("\r\n", "\n").translate(_CONTROLS)
 
 
+def counted(number: int, thing: str) -> str:
+    """A number with what it counts: "1 run", "2,000 runs"."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def breakable(name: str) -> Markup:
+    """Escape a name, and let a narrow column break it behind slashes, colons, underscores and dots."""
+    return Markup("").join(
+        escape(part) + Markup("<wbr>") if i % 2 else escape(part)
+        for i, part in enumerate(re.split(r"([/:_.@]+)", printable(name)))
+    )
+
+
+def cut(text: str, longest: int) -> str:
+    """A text's first characters, with a note of what is left out; a short one as it is."""
+    left = len(text) - longest
+    return text if left <= 0 else f"{text[:longest]}\n[… {counted(left, 'more character')}]"
+
+
 def link_rules(text: str, rules: Collection[int]) -> Markup:
     """Escape a text, and link each rule that it names to its place in the page.
 
