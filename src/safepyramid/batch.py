@@ -14,7 +14,7 @@ from typing import Any
 from safepyramid.check import require_clean
 from safepyramid.dataset import data_hash, load_benchmark
 from safepyramid.errors import RunError
-from safepyramid.guards import check_protocol, load_guard
+from safepyramid.guards import load_guard
 from safepyramid.guards.base import Guard, Prompt, RuleQuestion
 from safepyramid.prompts.render import prompts_hash
 from safepyramid.providers.routes import DEFAULT_MAX_TOKENS
@@ -79,7 +79,7 @@ def open_batch(run: BatchRun) -> Batch:
         SafepyramidError: A part is missing or unfit, or data or prompts differ from the run's.
     """
     guard = load_guard(run.guard, run.prompts, run.options, structured=run.structured)
-    check_protocol(guard, run.protocol)
+    guard.adapter(run.protocol)
     if guard.predict is not None:
         raise RunError(f"guard {guard.name!r} calls no model: run it with `safepyramid eval`")
     _, cases = load_benchmark(
@@ -95,9 +95,8 @@ def open_batch(run: BatchRun) -> Batch:
                 f"the {name} differ from what the requests were made with ({was[:12]} then, "
                 f"{now[:12]} now): restore them, or write the requests anew"
             )
-    adapter = guard.per_policy if run.protocol == "per_policy" else guard.per_rule
     own = {name: value for name, value in run.config.items() if value is not None}
-    return Batch(run, guard, cases, {**(adapter.config if adapter else {}), **own})
+    return Batch(run, guard, cases, guard.settings(run.protocol, own))
 
 
 def custom_id(case_id: str, rule: int | None = None) -> str:
@@ -183,8 +182,6 @@ def _asked(prompt: Prompt) -> dict[str, Any]:
     asked: dict[str, Any] = {
         "messages": [{"role": each.role, "content": each.text} for each in prompt.messages]
     }
-    if prompt.template_args:
-        asked["chat_template_kwargs"] = dict(prompt.template_args)
     if prompt.schema is not None:
         form = {"name": "answer", "schema": prompt.schema, "strict": True}
         asked["response_format"] = {"type": "json_schema", "json_schema": form}
@@ -193,7 +190,7 @@ def _asked(prompt: Prompt) -> dict[str, Any]:
 
 def _settings(batch: Batch, prompt: Prompt) -> dict[str, Any]:
     given = {k: v for k, v in batch.config.items() if v is not None and k not in _TRANSPORT}
-    extra = dict(given.pop("extra_body", None) or {})
+    extra = prompt.further_keys(given.pop("extra_body", None))
     unknown = sorted(given.keys() - _BODY_NAMES.keys())
     if unknown:
         raise RunError(

@@ -7,6 +7,7 @@ import click
 
 from safepyramid.options import pairs
 from safepyramid.schema import PROTOCOLS
+from safepyramid.terminal import one_line, say
 
 
 @click.group()
@@ -99,12 +100,10 @@ def write(**given: Any) -> None:
         done=done,
         force=given["force"],
     )
-    click.echo(f"{count:,} requests in {', '.join(map(str, files)) or 'no file'}")
+    say(f"{count:,} requests in {', '.join(map(str, files)) or 'no file'}")
     if given["without"]:
-        click.echo(f"{len(done):,} left out: they have a result")
-    click.echo(
-        f"read the results with: safepyramid batch read {given['output']}{RUN_SUFFIX} RESULTS…"
-    )
+        say(f"{len(done):,} left out: they have a result")
+    say(f"read the results with: safepyramid batch read {given['output']}{RUN_SUFFIX} RESULTS…")
 
 
 @batch.command()
@@ -133,5 +132,5 @@ def read(run: str, results: tuple[str, ...], output: str | None) -> None:
     predictions, notes = read_batch(opened, rule_questions, results)
     write_predictions(target, opened, predictions)
     for note in notes:
-        click.echo(f"note: {note}", err=True)
-    click.echo(f"{len(predictions):,} cases in {target}: {count_states(predictions)}")
+        say(f"note: {one_line(note)}", err=True)
+    say(f"{len(predictions):,} cases in {target}: {count_states(predictions)}")

@@ -15,24 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from safepyramid.errors import DataError
-from safepyramid.providers.routes import is_too_long
+from safepyramid.providers.routes import is_too_long, stop_reason
 from safepyramid.schema import Reply
 
-_STOPS = {
-    "stop": "stop",
-    "eos": "stop",
-    "eos_token": "stop",
-    "stop_sequence": "stop",
-    "end_turn": "stop",
-    "length": "max_tokens",
-    "max_tokens": "max_tokens",
-    "model_length": "model_length",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "content_filter",
-}
-"""A server's finish reason -> Inspect's name for it. Any other is kept as it is: a reply that was
-aborted has not ended by itself."""
 _REASONING = ("reasoning_content", "reasoning")
 """Where servers put thinking that they keep apart."""
 
@@ -135,7 +120,7 @@ def _from_body(body: Mapping[str, Any]) -> Reply:
     return Reply(
         text=text,
         reasoning=reasoning,
-        stop_reason=_stop(choice.get("finish_reason")),
+        stop_reason=stop_reason(choice.get("finish_reason")),
         logprobs=_optional(_logprobs, choice.get("logprobs")),
         output_tokens=_count(usage.get("completion_tokens")),
         reasoning_tokens=_count(
@@ -143,13 +128,6 @@ def _from_body(body: Mapping[str, Any]) -> Reply:
         ),
         refused=bool(refusal),
     )
-
-
-def _stop(reason: Any) -> str:
-    """A finish reason; null, which says nothing, and NaN, which Pandas makes of it, are unknown."""
-    if reason is None or reason == "" or (isinstance(reason, float) and math.isnan(reason)):
-        return "unknown"
-    return _STOPS.get(reason, reason) if isinstance(reason, str) else str(reason)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -202,7 +180,7 @@ def _from_row(row: Mapping[str, Any], max_tokens: int | None) -> Reply:
     if error and not isinstance(error, float):  # NaN, as tables write null
         return _failed(error)
     count = _count(row.get("num_generated_tokens"))
-    stop = _stop(row.get("finish_reason"))
+    stop = stop_reason(row.get("finish_reason"))
     if stop == "unknown" and max_tokens is not None and count is not None and count >= max_tokens:
         stop = "max_tokens"
     logprobs = _optional(_row_logprobs, row.get("logprobs"))

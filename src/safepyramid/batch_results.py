@@ -145,6 +145,12 @@ def write_predictions(path: str | Path, batch: Batch, predictions: Iterable[Pred
         "guard": batch.guard.name,
         "prompts_hash": prompts_hash(batch.guard.prompts),
         "data_hash": data_hash(batch.cases),
+        "dataset": batch.run.dataset,
+        "selection": {
+            "level": list(batch.run.level) or None,
+            "domain": list(batch.run.domain) or None,
+            "limit": batch.run.limit,
+        },
         "config": dict(batch.config),
     }
     write = write_judgments if batch.run.protocol == "per_rule" else write_results

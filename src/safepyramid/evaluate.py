@@ -8,8 +8,6 @@ settings.
 import hashlib
 import json
 import re
-import sys
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,27 +17,29 @@ import anyio
 from filelock import FileLock, Timeout
 from inspect_ai import eval as inspect_eval
 from inspect_ai import eval_retry
+from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.log import EvalLog
 from inspect_ai.model import GenerateConfig, Model, ModelUsage, get_model
 from pydantic import ValidationError
 
 from safepyramid.analysis.load import read_log
+from safepyramid.budget import Budget
 from safepyramid.check import require_clean
 from safepyramid.dataset import data_hash, load_benchmark
 from safepyramid.errors import RunError
-from safepyramid.guards import BASELINES, check_protocol, load_guard
+from safepyramid.guards import files_digest, load_guard
 from safepyramid.guards.base import Guard, rule_questions
 from safepyramid.plan import OPERATIONAL, plan_run, render_plan, require_price
 from safepyramid.prices import price_of
 from safepyramid.progress import shown
 from safepyramid.prompts.render import prompts_hash
-from safepyramid.providers.routes import require_route
+from safepyramid.providers.routes import MissingKey, client_args, require_route
 from safepyramid.results import Results, results_from_lines
 from safepyramid.runs import EarlierRun, choose, earlier_runs, local_path
-from safepyramid.schema import Case, Protocol, State
-from safepyramid.score import baseline_rows, render_score, score_results
-from safepyramid.solvers import Budget, set_budget
-from safepyramid.tasks import TASK_VERSION
+from safepyramid.schema import Case, Protocol
+from safepyramid.solvers import set_budget
+from safepyramid.tasks import TASK_VERSION, set_batch
+from safepyramid.terminal import one_line, say
 from safepyramid.trial import trial
 
 SETTINGS = frozenset(GenerateConfig.model_fields) - OPERATIONAL
@@ -111,10 +111,16 @@ class Ready:
     cases: list[Case]
     identity: dict[str, Any]
     """What must be equal for a log to be continued, name -> value."""
+    lacking: str = ""
+    """What a call still needs: a key, a package; empty unless only a plan was asked for."""
 
 
-def prepare(request: Request) -> Ready:
+def prepare(request: Request, *, to_call: bool = True) -> Ready:
     """Check all that can be checked without a call.
+
+    Args:
+        request: What is asked for.
+        to_call: Whether the model will be called; else a missing key or package is no error.
 
     Raises:
         SafepyramidError: for a fault in data, guard, prompts, model name, key or package.
@@ -122,7 +128,7 @@ def prepare(request: Request) -> Ready:
     guard = load_guard(
         request.guard, request.prompts, request.options, structured=request.structured
     )
-    check_protocol(guard, request.protocol)
+    guard.adapter(request.protocol)
     if guard.predict is None and request.model is None:
         raise RunError(
             f"guard {guard.name!r} needs a model; give --model provider/name "
@@ -142,12 +148,18 @@ def prepare(request: Request) -> Ready:
     except ValidationError as error:
         fault = error.errors()[0]
         raise RunError(f"{fault['loc'][0]} is {fault['input']!r}: {fault['msg'].lower()}") from None
+    lacking = ""
     if request.model is not None:
         require_route(request.model, raw=_sends_raw(guard, request.protocol, cases[0]))
-        _model(request)
+        try:
+            _model(request)
+        except RunError as error:
+            if to_call or not isinstance(error.__cause__, PrerequisiteError | MissingKey):
+                raise
+            lacking = str(error)
         if request.cost_limit is not None:
             require_price(request.model)
-    return Ready(guard, cases, _identity(request, guard, cases))
+    return Ready(guard, cases, _identity(request, guard, cases), lacking)
 
 
 def _sends_raw(guard: Guard, protocol: Protocol, case: Case) -> bool:
@@ -162,7 +174,7 @@ def _sends_raw(guard: Guard, protocol: Protocol, case: Case) -> bool:
 def _model(request: Request) -> Model:
     assert request.model is not None
     try:
-        return get_model(request.model, base_url=request.model_base_url, **dict(request.model_args))
+        return get_model(request.model, base_url=request.model_base_url, **_model_args(request))
     except Exception as error:
         # Inspect's messages for a missing key, package or provider are sentences for people
         # with markup and line breaks; one line is enough.
@@ -171,11 +183,15 @@ def _model(request: Request) -> Model:
         raise RunError(f"model {request.model!r} cannot be used: {text}") from error
 
 
+def _model_args(request: Request) -> dict[str, Any]:
+    return {**client_args(request.model or ""), **request.model_args}
+
+
 def _identity(request: Request, guard: Guard, cases: list[Case]) -> dict[str, Any]:
-    adapter = getattr(guard, request.protocol)
-    config = {**(adapter.config if adapter else {}), **request.given_config}
+    config = guard.settings(request.protocol, request.given_config)
     return {
         "prompts": prompts_hash(guard.prompts),
+        "guard files": files_digest(request.guard, request.prompts, request.options),
         "data": data_hash(cases),
         "guard options": {**request.options, "structured": request.structured},
         "settings": {k: v for k, v in sorted(config.items()) if k in SETTINGS},
@@ -195,9 +211,10 @@ def _digest(value: Any) -> str | None:
 
 def plan_text(request: Request) -> str:
     """What the request would call and cost, as text."""
-    ready = prepare(request)
+    ready = prepare(request, to_call=False)
     plan = plan_run(ready.guard, request.protocol, ready.cases, rule_questions)
-    return render_plan(plan, request.model)
+    text = render_plan(plan, request.model)
+    return f"{text}\nnote            {ready.lacking}" if ready.lacking else text
 
 
 def run(request: Request, ready: Ready) -> tuple[EvalLog, str]:
@@ -210,24 +227,34 @@ def run(request: Request, ready: Ready) -> tuple[EvalLog, str]:
         RunError: if an unfinished run of the same command was made under other conditions, or
             another process is at work on it.
     """
-    folder = Path(request.log_dir)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".safepyramid.lock", blocking=False)
-        lock.acquire()
-    except OSError as error:
-        raise RunError(
-            f"{request.log_dir!r} cannot be written to ({error.strerror}); give another --log-dir"
-        ) from None
-    except Timeout:
-        raise RunError(
-            f"another evaluation is writing to {request.log_dir!r}; wait for it, or give "
-            "another --log-dir"
-        ) from None
+    lock = _lock(request)
     try:
         return _run_locked(request, ready)
     finally:
         lock.release()
+
+
+def _lock(request: Request) -> FileLock:
+    """Keep other processes off this command's logs. Other commands may run into the same folder."""
+    folder = Path(request.log_dir)
+    command = [request.protocol, request.model, request.task_args]
+    digest = hashlib.sha256(json.dumps(command, sort_keys=True, default=str).encode()).hexdigest()[
+        :8
+    ]
+    lock = FileLock(folder / f".safepyramid-{digest}.lock", blocking=False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:  # before OSError, whose child it is
+        raise RunError(
+            f"another process is at work on this evaluation in {request.log_dir!r}; wait for it, or "
+            "give another --log-dir"
+        ) from None
+    except OSError as error:
+        raise RunError(
+            f"{request.log_dir!r} cannot be written to ({error.strerror}); give another --log-dir"
+        ) from None
+    return lock
 
 
 def _run_locked(request: Request, ready: Ready) -> tuple[EvalLog, str]:
@@ -256,7 +283,7 @@ def _try(request: Request, ready: Ready) -> None:
         trial, _model(request), ready.guard, request.protocol, ready.cases, request.given_config
     )
     for note in notes:
-        print(f"trial: {note}", file=sys.stderr)
+        say(f"trial: {one_line(note)}", err=True)
 
 
 def _watched(
@@ -266,7 +293,8 @@ def _watched(
     if request.cost_limit is not None and request.model is not None:
         price = _pricer(request.model)
         usage = earlier.log.stats.model_usage.values() if earlier else ()
-        set_budget(Budget(request.cost_limit, price, spent=sum(map(price, usage))))
+        set_budget(Budget(request.cost_limit, spent=sum(map(price, usage))), price)
+    set_batch(request.given_config.get("batch"))
     stopped = "stopped; what was finished is kept: the same command goes on from here"
     try:
         with shown(
@@ -281,6 +309,7 @@ def _watched(
         ) from None
     finally:
         set_budget(None)
+        set_batch(None)
     if not logs or logs[0].status == "cancelled":
         raise RunError(stopped)
     log = logs[0]
@@ -294,7 +323,7 @@ def _start(request: Request, ready: Ready) -> list[EvalLog]:
         f"safepyramid/{request.protocol}",
         model=request.model or "none/none",
         model_base_url=request.model_base_url,
-        model_args=dict(request.model_args),
+        model_args=_model_args(request),
         task_args=request.task_args,
         metadata={"identity": ready.identity},
         log_dir=request.log_dir,
@@ -329,29 +358,6 @@ def _pricer(model: str) -> Callable[[ModelUsage], float]:
     return price
 
 
-def _faults(results: Results) -> list[str]:
-    """What went wrong in transport or with us, each kind once, with how often."""
-    notes = Counter(p.note for p in results.predictions.values() if p.state is State.ERROR)
-    if not notes:
-        return []
-    lines = [
-        f"{count} case{'s' * (count > 1)} failed: {note}" for note, count in notes.most_common(3)
-    ]
-    return [*lines, "the same command asks for the failed cases again", ""]
-
-
-def summary(request: Request, ready: Ready, log: EvalLog, note: str) -> str:
-    """What a finished run says on the terminal: the table, baselines beside it, the log."""
-    results = results_from_lines(read_log(log.location))
-    result = score_results(results, ready.cases)
-    shown = "" if ready.guard.name in BASELINES else f" · {request.model or ''}"
-    lines = [
-        *([note, ""] if note else []),
-        *_faults(results),
-        f"{ready.guard.name}{shown} · {request.protocol} · {request.dataset}",
-        render_score(result, baselines=baseline_rows(ready.cases, protocol=request.protocol)),
-        "",
-        f"log: {local_path(log.location)}",
-        f"see each case: inspect view start --log-dir {request.log_dir}",
-    ]
-    return "\n".join(lines)
+def results_of(log: EvalLog) -> Results:
+    """What a run's log says, case by case."""
+    return results_from_lines(read_log(log.location))

@@ -75,18 +75,24 @@ def choose(runs: Sequence[EarlierRun], identity: Mapping[str, Any]) -> EarlierRu
     Raises:
         RunError: if the only unfinished ones were made under other conditions.
     """
-    for run in runs:
-        if run.identity == identity:
+    changes = [_changes(run.identity, identity) for run in runs]
+    for run, changed in zip(runs, changes, strict=True):
+        if not changed:
             return run
-    for run in runs:
+    for run, changed in zip(runs, changes, strict=True):
         if run.done < run.cases:
-            name = next(name for name, now in identity.items() if run.identity.get(name) != now)
+            name = changed[0]
             raise RunError(
                 f"{Path(run.log.location).name} is an unfinished run of this command with other "
-                f"{name}: {run.identity.get(name)!r} then, {identity[name]!r} now; restore them, "
-                "or start anew with --fresh (the old log stays) or another --log-dir"
+                f"{name}: {run.identity.get(name)!r} then, {identity.get(name)!r} now; restore "
+                "them, or start anew with --fresh (the old log stays) or another --log-dir"
             )
     return None
+
+
+def _changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The names under which two identities differ; a name that one lacks is None there."""
+    return [name for name in {**now, **then} if then.get(name) != now.get(name)]
 
 
 def local_path(location: str) -> str:

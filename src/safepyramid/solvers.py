@@ -2,7 +2,7 @@
 
 One sample is one case, in both protocols: the calls of the per-rule protocol fan out inside.
 Nothing is judged here. Replies are kept as they came, so that an old log can be read again by
-a better parser (`inspect score`).
+a better parser (`inspect score`; see `scorers.rule_set`).
 """
 
 import json
@@ -16,20 +16,29 @@ from inspect_ai.model import GenerateConfig, ModelOutput, ModelUsage, get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import LimitExceededError
 
+from safepyramid.budget import TURNED_AWAY, Budget, BudgetSpent
 from safepyramid.case_rows import read_cases
 from safepyramid.errors import RunError
 from safepyramid.guards import load_guard
 from safepyramid.guards.base import Guard, Prompt, RuleQuestion, predicted_rules, rule_questions
-from safepyramid.providers.calls import call_settings, chat_messages, reply_of
+from safepyramid.providers.calls import (
+    call_settings,
+    chat_messages,
+    reply_of,
+    run_extra_body,
+    told,
+)
 from safepyramid.providers.routes import require_route
+from safepyramid.providers.watched import watched
 from safepyramid.schema import Case, Reply, RuleType
-from safepyramid.secrets import scrubbed
 from safepyramid.tokens import estimate_tokens
 
 REPLIES = "replies"
 """Store key of the per-rule protocol: rule number (as text) -> reply."""
 PREDICTED = "predicted"
 """Store key of a guard without a model: the rules that it calls violated."""
+UNASKED = "unasked"
+"""Store key of a case that was not asked, or not to its end: why."""
 
 
 @solver
@@ -54,14 +63,19 @@ def ask_policy(
         if made.predict is not None:
             return predicted(state, made, case)
         assert made.per_policy is not None
-        prompt, model = made.per_policy.render(case), get_model()
+        prompt, model = made.per_policy.render(case), watched(get_model())
         require_route(str(model), raw=prompt.raw)
         state.messages = chat_messages(prompt, str(model))
-        settings = call_settings(prompt, model.config.extra_body)
+        prescribed = made.per_policy.config.get("extra_body")
+        settings = call_settings(prompt, run_extra_body(model), prescribed)
         try:
             async with budgeted(prompt) as spend:
                 state = await generate(state, **settings)
                 spend(state.output)
+        except BudgetSpent as error:
+            # an error to Inspect, which asks such cases again and keeps those that a limit ended
+            state.store.set(UNASKED, str(error))
+            raise
         except (LimitExceededError, RunError):
             raise
         except Exception as error:
@@ -92,8 +106,11 @@ def ask_rules(
         case = case_of(state)
         if made.predict is not None:
             return predicted(state, made, case, without=RuleType.CONDITIONAL)
-        replies = await ask_each(made, rule_questions(case))
+        replies, spent = await ask_each(made, rule_questions(case))
         state.store.set(REPLIES, {str(rule): asdict(reply) for rule, reply in replies.items()})
+        if spent is not None:
+            state.store.set(UNASKED, str(spent))
+            raise spent
         failed = [reply.error for reply in replies.values() if reply.error]
         if failed:
             raise RunError(f"a judgment failed: {failed[0]}")
@@ -102,25 +119,36 @@ def ask_rules(
     return solve
 
 
-async def ask_each(guard: Guard, questions: list[RuleQuestion]) -> dict[int, Reply]:
+async def ask_each(
+    guard: Guard, questions: list[RuleQuestion]
+) -> tuple[dict[int, Reply], BudgetSpent | None]:
     """Ask one question, then all others at once.
 
     The first call leaves the shared beginning in the provider's cache, where the others find it.
-    A call that fails is a reply with its error, never a gap. No question, no reply.
+    A call that fails is a reply with its error; a gap is a question that was not asked.
+
+    Returns:
+        Rule number -> reply, and why the others were not asked; None where all were.
     """
+    replies, spent = dict[int, Reply](), list[BudgetSpent]()
     if not questions:
-        return {}
+        return replies, None
     assert guard.per_rule is not None
-    render, model, replies = guard.per_rule.render, get_model(), dict[int, Reply]()
+    render, model = guard.per_rule.render, watched(get_model())
+    prescribed = guard.per_rule.config.get("extra_body")
 
     async def ask(question: RuleQuestion) -> None:
         try:
             prompt = render(question)
             require_route(str(model), raw=prompt.raw)
-            settings = GenerateConfig(**call_settings(prompt, model.config.extra_body))
+            settings = call_settings(prompt, run_extra_body(model), prescribed)
             async with budgeted(prompt) as spend:
-                output = await model.generate(chat_messages(prompt, str(model)), config=settings)
+                output = await model.generate(
+                    chat_messages(prompt, str(model)), config=GenerateConfig(**settings)
+                )
                 spend(output)
+        except BudgetSpent as error:
+            spent.append(error)
         except Exception as error:
             replies[question.target.number] = Reply("", error=told(error))
         else:
@@ -130,7 +158,7 @@ async def ask_each(guard: Guard, questions: list[RuleQuestion]) -> dict[int, Rep
     async with anyio.create_task_group() as group:
         for question in questions[1:]:
             group.start_soon(ask, question)
-    return dict(sorted(replies.items()))
+    return dict(sorted(replies.items())), spent[0] if spent else None
 
 
 def case_of(state: TaskState) -> Case:
@@ -154,77 +182,39 @@ def predicted(
     return state
 
 
-def told(error: BaseException) -> str:
-    """A failed call's cause in one line: the provider's own words, without keys."""
-    attempt = getattr(error, "last_attempt", None)
-    cause = (attempt.exception() if attempt is not None else None) or error
-    return scrubbed(f"{type(cause).__name__}: {cause}", 300)
+Price = Callable[[ModelUsage], float]
+"""What tokens cost, in US dollars."""
+
+_budget: tuple[Budget, Price] | None = None
 
 
-class Budget:
-    """What a run may spend in US dollars, what it has spent, and what is under way."""
-
-    def __init__(
-        self, limit: float, price: Callable[[ModelUsage], float], spent: float = 0.0
-    ) -> None:
-        self.limit = limit
-        self.price = price
-        self.spent = spent
-        self.reserved = 0.0
-        self.calls = 0
-        self.paid = 0.0
-
-    def expected(self, prompt: Prompt) -> float:
-        """The price of the next call: the mean so far; before any, that of the prompt alone."""
-        if self.calls:
-            return self.paid / self.calls
-        tokens = sum(estimate_tokens(message.text) for message in prompt.messages)
-        return self.price(ModelUsage(input_tokens=tokens))
-
-
-_budget: Budget | None = None
-
-
-def set_budget(budget: Budget | None) -> None:
+def set_budget(budget: Budget | None, price: Price = lambda usage: 0.0) -> None:
     """Set or lift the budget of the runs that follow in this process."""
     global _budget
-    _budget = budget
+    _budget = None if budget is None else (budget, price)
 
 
 @asynccontextmanager
 async def budgeted(prompt: Prompt) -> AsyncIterator[Callable[[ModelOutput], None]]:
-    """Hold a call to the budget: wait while calls under way may use it up, refuse once they have.
+    """Hold a call to the run's budget, if it has one; see `Budget.hold`.
 
     Yields:
         What to call with the output, to count what it cost.
 
     Raises:
-        RunError: if the budget does not reach for one more call.
+        BudgetSpent: if the budget does not reach for one more call.
     """
-    budget = _budget
-    if budget is None:
+    if _budget is None:
         yield lambda output: None
         return
-    while (
-        budget.reserved and budget.spent + budget.reserved + budget.expected(prompt) > budget.limit
-    ):
-        await anyio.sleep(0.05)
-    expected = budget.expected(prompt)
-    if budget.spent + expected > budget.limit:
-        raise RunError(
-            f"cost limit of ${budget.limit:g} reached; run the same command with a higher "
-            "--cost-limit to go on where this run stopped"
-        )
-    budget.reserved += expected
+    budget, price = _budget
+    tokens = sum(estimate_tokens(message.text) for message in prompt.messages)
+    async with budget.hold("", price(ModelUsage(input_tokens=tokens))) as spend:
 
-    def spend(output: ModelOutput) -> None:
-        if output.usage is not None:
-            cost = budget.price(output.usage)
-            budget.spent += cost
-            budget.paid += cost
-            budget.calls += 1
+        def spend_on(output: ModelOutput) -> None:
+            if output.usage is not None:
+                spend(price(output.usage))
+            elif not output.error and output.stop_reason not in TURNED_AWAY:
+                spend(None)
 
-    try:
-        yield spend
-    finally:
-        budget.reserved -= expected
+        yield spend_on

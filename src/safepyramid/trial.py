@@ -13,9 +13,10 @@ from inspect_ai.model import GenerateConfig, Model, ModelAPI, get_model_info
 
 from safepyramid.errors import RunError
 from safepyramid.guards.base import Guard, Prompt, rule_questions
-from safepyramid.providers.calls import call_settings, chat_messages, reply_of
+from safepyramid.providers.calls import call_settings, cause_of, chat_messages, reply_of
 from safepyramid.providers.routes import is_too_long, require_route
 from safepyramid.providers.templates import Tokenized, tokenize
+from safepyramid.providers.watched import watched
 from safepyramid.schema import Answer, Case, Protocol, Reply, State, Verdict
 from safepyramid.secrets import scrubbed
 from safepyramid.tokens import estimate_tokens
@@ -64,15 +65,14 @@ async def trial(
     """
     if guard.predict is not None or not cases:
         return []
-    adapter = guard.per_policy if protocol == "per_policy" else guard.per_rule
-    settings = {**(adapter.config if adapter else {}), **config}
+    settings = guard.settings(protocol, config)
     longest, shortest = _extremes(guard, protocol, cases)
     require_route(str(model), raw=longest.prompt.raw)
-    reply = await _ask(model, longest.prompt, settings)
+    reply = await reach(model, longest.prompt, settings)
     notes = await _size_notes(model, longest, settings, reply)
     asked = longest
     if reply.stop_reason == "model_length" and shortest.name != longest.name:
-        asked, reply = shortest, await _ask(model, shortest.prompt, settings)
+        asked, reply = shortest, await reach(model, shortest.prompt, settings)
     if reply.stop_reason == "model_length":
         raise RunError(
             f"{asked.name} does not fit the context of {model}: {scrubbed(reply.text, SHOWN)}"
@@ -105,7 +105,20 @@ def _prompts(guard: Guard, protocol: Protocol, case: Case) -> list[_Asked]:
     ]
 
 
-async def _ask(model: Model, prompt: Prompt, settings: Mapping[str, Any]) -> Reply:
+async def reach(model: Model, prompt: Prompt, settings: Mapping[str, Any]) -> Reply:
+    """Ask a model something, with few retries.
+
+    Args:
+        model: The model.
+        prompt: What to ask.
+        settings: Generation settings, by Inspect's names; None counts as not given.
+
+    Returns:
+        The reply; one with stop reason `model_length` where the prompt does not fit.
+
+    Raises:
+        RunError: The call failed: why, in one line, without secrets.
+    """
     given = {
         name: value
         for name, value in settings.items()
@@ -114,28 +127,21 @@ async def _ask(model: Model, prompt: Prompt, settings: Mapping[str, Any]) -> Rep
     given["max_retries"] = min(_RETRIES, given.get("max_retries", _RETRIES))
     given |= call_settings(prompt, given.get("extra_body"))
     try:
-        output = await model.generate(
+        output = await watched(model).generate(
             chat_messages(prompt, str(model)), config=GenerateConfig(**given)
         )
     except Exception as error:
-        cause = _cause(error)
+        cause = cause_of(error)
         if is_too_long(str(cause)):
             return Reply(str(cause), stop_reason="model_length")
         raise RunError(f"{model}: {_reason(cause)}") from error
     return reply_of(output)
 
 
-def _cause(error: BaseException) -> BaseException:
-    """The provider's own error, behind the one that says that retries ended."""
-    attempt = getattr(error, "last_attempt", None)
-    inner = attempt.exception() if attempt is not None else None
-    return inner or error
-
-
 _ADVICE = {
     401: "the key is refused; check the environment variable that holds it",
     403: "the key has no access; check its rights and the model's name",
-    404: "the model or the address is unknown; check --model and --model-base-url",
+    404: "the model or the address is unknown; check its name and its base URL",
     429: "the rate limit or the quota is used up; wait, or lower --max-connections",
 }
 
@@ -146,7 +152,7 @@ def _reason(error: BaseException) -> str:
     if isinstance(status, int) and status in _ADVICE:
         return f"{_ADVICE[status]} ({told})"
     if status is None and "onnect" in told:
-        return f"nothing answers; is the server up, and --model-base-url right? ({told})"
+        return f"nothing answers; is the server up, and its base URL right? ({told})"
     return f"the trial call failed ({told})"
 
 

@@ -14,7 +14,7 @@ from safepyramid.answers import answer_from_reply
 from safepyramid.cli import main
 from safepyramid.dataset import load_benchmark
 from safepyramid.errors import GuardError
-from safepyramid.guards import BASELINES, GUARDS, check_protocol, load_guard
+from safepyramid.guards import GUARDS, files_digest, load_guard
 from safepyramid.guards.base import Guard, predicted_rules
 from safepyramid.guards.page import (
     COLUMNS,
@@ -32,26 +32,37 @@ PAGE = (ROOT / "docs/guards.md").read_text(encoding="utf-8")
 MY_GUARD = str(ROOT / "examples/my_guard.py")
 FAMILIES = [name for name, entry in GUARDS.items() if entry.models]
 WITH_MODEL = ["chat", *FAMILIES]
+WITHOUT_MODEL = ["none", "all", "random", "lexical"]
 
 
 # --- the table
 
 
-@pytest.mark.parametrize("name", [*WITH_MODEL, *BASELINES])
+@pytest.mark.parametrize("name", [*WITH_MODEL, *WITHOUT_MODEL])
 def test_a_guard_supports_the_protocols_of_its_entry(name):
     guard = load_guard(name)
     assert guard.name == name
     assert tuple(p for p in PROTOCOLS if guard.supports(p)) == GUARDS[name].protocols
 
 
+@pytest.mark.parametrize("name", WITHOUT_MODEL)
+def test_a_baseline_answers_every_case_of_the_sample(name):
+    _, cases = load_benchmark("sample")
+    said = [set(predicted_rules(load_guard(name), case)) for case in cases]
+    assert all(rules <= set(case.rule_types) for rules, case in zip(said, cases, strict=True))
+    whole = [rules == set(case.rule_types) for rules, case in zip(said, cases, strict=True)]
+    assert all(whole) if name == "all" else not any(whole)
+    assert any(said) == (name != "none")
+
+
 @pytest.mark.parametrize("name", [n for n in FAMILIES if GUARDS[n].protocols == ("per_rule",)])
 def test_a_guard_of_one_rule_a_call_is_not_run_per_policy(name):
     guard = load_guard(name)
-    check_protocol(guard, "per_rule")
+    assert guard.adapter("per_rule") is guard.per_rule
     with pytest.raises(
         GuardError, match=f"'{name}' does not support per_policy; it supports: per_rule"
     ):
-        check_protocol(guard, "per_policy")
+        guard.adapter("per_policy")
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -76,9 +87,9 @@ def test_every_template_belongs_to_a_guard_of_the_table_or_to_the_wrapper():
     assert {path.stem for path in folder.glob("*.md")} == used
 
 
-def test_baselines_come_from_the_table_and_need_no_model():
-    assert set(BASELINES) <= set(GUARDS)
-    for name in BASELINES:
+def test_guards_without_a_model_say_so_in_the_table():
+    assert {*WITHOUT_MODEL, "similarity"} == {n for n, e in GUARDS.items() if e.endpoint == "none"}
+    for name in WITHOUT_MODEL:
         assert GUARDS[name].endpoint == "none"
         assert load_guard(name).predict is not None
 
@@ -224,6 +235,26 @@ def test_a_file_that_holds_no_guard_is_one_line(text, prompts, options, message,
     with pytest.raises(GuardError, match=re.escape(message)) as raised:
         load_guard(f"{tmp_path}/g.py:Mine", prompts, options)
     assert "\n" not in str(raised.value)
+
+
+def test_a_change_of_any_file_that_a_guard_is_made_from_is_seen(tmp_path):
+    own, words, prompts = tmp_path / "own.py", tmp_path / "words.txt", tmp_path / "prompts"
+    prompts.mkdir()
+    files = [own, words, prompts / "a.md"]
+    for file in files:
+        file.write_text("x", encoding="utf-8")
+
+    def digest():
+        return files_digest(f"{own}:Guard", prompts, {"words": str(words), "n": 3})
+
+    seen = {digest()}
+    for file in files:
+        assert digest() in seen
+        file.write_text("y", encoding="utf-8")
+        assert digest() not in seen
+        seen.add(digest())
+    assert files_digest("chat", None, {"words": "no such file"}) is None
+    assert files_digest("chat", None, {"words": str(words)}) is not None
 
 
 def test_a_file_that_is_not_there_is_named():

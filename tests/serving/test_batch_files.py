@@ -20,6 +20,7 @@ from safepyramid.errors import DataError, RunError
 from safepyramid.guards.base import Guard, Message, PolicyAdapter, Prompt, rule_questions
 from safepyramid.results import read_results
 from safepyramid.schema import Answer, Case, State
+from safepyramid.score import score_files
 from servers import Response, completion, serving
 
 pytest_plugins = ["evaluating"]
@@ -434,3 +435,6 @@ def test_per_policy_results_are_written(dataset: str, tmp_path: Path) -> None:
     write_predictions(tmp_path / "out.jsonl", batch, predictions)
     found = read_results([tmp_path / "out.jsonl"])
     assert list(found.predictions) == ["frau-001-l1"]
+    # scored on what the requests were made with, which the file names
+    scored = score_files([tmp_path / "out.jsonl"])["groups"]["ALL"]
+    assert (scored["total"], scored["scored"]) == (len(CASES), 1)

@@ -186,6 +186,15 @@ def test_only_a_known_stop_is_a_good_end() -> None:
     assert [read(finish).state for finish in (None, "stop", "eos_token")] == [State.ANSWERED] * 3
 
 
+def test_run_s_template_arguments_stand_beside_the_prompt_s() -> None:
+    prompt = Prompt((Message("user", "x"),), template_args={"policy": "y"})
+    extra = {"top_k": 1, "chat_template_kwargs": {"think": False, "policy": "z"}}
+    batch = Batch(BatchRun("m"), _guard(prompt), CASES[:1], {"extra_body": extra})
+    body = next(requests(batch, rule_questions))["body"]
+    assert body["chat_template_kwargs"] == {"think": False, "policy": "y"}
+    assert body["top_k"] == 1
+
+
 NAN = float("nan")
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from safepyramid.errors import RunError
-from safepyramid.providers.routes import is_too_long, require_route
+from safepyramid.providers.routes import client_args, is_too_long, require_route, stop_reason
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,34 @@ def test_routes_that_are_open(model: str, raw: bool) -> None:
 def test_routes_that_are_closed(model: str, raw: bool, message: str) -> None:
     with pytest.raises(RunError, match=message):
         require_route(model, raw=raw)
+
+
+WORDS = ("stop", "eos", "length", "tool_calls", "function_call", "content_filter", "model_length")
+
+
+@pytest.mark.parametrize("word", [*WORDS, "max_tokens", None])
+def test_finish_reasons_that_inspect_knows_have_its_names(word: str | None) -> None:
+    from inspect_ai.model._model_output import as_stop_reason
+
+    assert stop_reason(word) == as_stop_reason(word)
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-5", "anthropic/claude-opus-4-6", "openai-api/own/m"])
+def test_clients_make_no_retries_that_nobody_counts(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from safepyramid.evaluate import Request, _model
+
+    pytest.importorskip("anthropic")
+    for name in ("OPENAI", "ANTHROPIC", "OWN"):
+        monkeypatch.setenv(f"{name}_API_KEY", "key-of-the-test")
+    asked = Request(model=model, model_base_url="http://127.0.0.1:9/v1")
+    assert _model(asked).api.client.max_retries == 0  # type: ignore[attr-defined]
+    own = Request(
+        model=model, model_base_url="http://127.0.0.1:9/v1", model_args={"max_retries": 5}
+    )
+    assert _model(own).api.client.max_retries == 5  # type: ignore[attr-defined]
+    assert client_args("together/m") == {}  # takes no such argument
 
 
 @pytest.mark.parametrize(

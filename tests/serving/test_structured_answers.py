@@ -174,3 +174,22 @@ def test_template_arguments_keep_the_body_of_the_run() -> None:
         "extra_body": {"top_k": 1, "chat_template_kwargs": {"policy": "y"}}
     }
     assert call_settings(Prompt((Message("user", "x"),)), {"top_k": 1}) == {}
+
+
+def test_further_keys_of_run_makers_and_prompt_are_merged() -> None:
+    from safepyramid.providers.calls import call_settings
+
+    prompt = Prompt((Message("user", "x"),), template_args={"policy": "y"})
+    given = {"top_k": 1, "chat_template_kwargs": {"enable_thinking": False, "policy": "other"}}
+    assert call_settings(prompt, given, {"top_k": 20, "min_p": 0}) == {
+        "extra_body": {
+            **{"top_k": 1, "min_p": 0},
+            "chat_template_kwargs": {"enable_thinking": False, "policy": "y"},
+        }
+    }
+    assert given["chat_template_kwargs"] == {"enable_thinking": False, "policy": "other"}
+    guard = load_guard("dynaguard")
+    assert guard.settings("per_rule", {"temperature": 1, "extra_body": {"min_p": 1}}) == {
+        **guard.settings("per_rule"),
+        **{"temperature": 1, "extra_body": {"top_k": 20, "min_p": 1}},
+    }

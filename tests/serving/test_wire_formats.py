@@ -1,9 +1,13 @@
 """Each wire format, through the provider's own client and a whole evaluation of one case."""
 
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from inspect_ai.event import ModelEvent
+from inspect_ai.log import read_eval_log
+from inspect_ai.model import get_model
 from small_cases import CASES, Evaluate
 from wires import (
     RAW_GUARD,
@@ -17,10 +21,14 @@ from wires import (
     thinking_block,
 )
 
+from safepyramid.answers import answer_from_reply
+from safepyramid.batch_replies import to_reply
+from safepyramid.budget import Budget
 from safepyramid.errors import RunError
 from safepyramid.guards.base import Guard, Prompt, RuleAdapter, RuleQuestion, rule_questions
 from safepyramid.schema import Prediction, State, Verdict
-from safepyramid.solvers import ask_each
+from safepyramid.secrets import REMOVED
+from safepyramid.solvers import ask_each, set_budget
 from servers import Call, Response, completion, serving
 
 pytest_plugins = ["evaluating"]
@@ -93,11 +101,131 @@ def test_no_question_is_no_call_and_a_failed_one_keeps_no_secret(
         raise RunError(f"refused for {key}")
 
     guard = Guard("g", per_rule=RuleAdapter(fail, lambda reply, question: Verdict(State.UNPARSED)))
-    assert anyio.run(ask_each, guard, []) == {}
-    monkeypatch.setattr("safepyramid.solvers.get_model", lambda: None)
-    replies = anyio.run(ask_each, guard, rule_questions(CASES[0])[:1])
+    assert anyio.run(ask_each, guard, []) == ({}, None)
+    monkeypatch.setattr("safepyramid.solvers.get_model", lambda: get_model("mockllm/model"))
+    replies, _ = anyio.run(ask_each, guard, rule_questions(CASES[0])[:1])
     (reply,) = replies.values()
     assert reply.error == "RunError: refused for [secret removed]"
+
+
+TALK = f"So far: {RULE_ONE}"
+
+
+@pytest.mark.parametrize("finish", ["stop", "eos_token", "end_turn", "abort", "repetition", None])
+def test_live_and_batch_replies_end_for_the_same_reasons(
+    evaluate: Evaluate, tmp_path: Path, finish: Any
+) -> None:
+    body = completion(TALK, finish=finish)
+    line = {"custom_id": "x", "response": {"status_code": 200, "body": body}}
+    expected = answer_from_reply(to_reply(line), {1, 2, 3, 4})
+    with serving(lambda call: body) as server:
+        found = evaluate("openai-api/own/some-model", f"{server.address}/v1")
+    assert (found[CASE].state, found[CASE].note) == (expected.state, expected.note)
+    assert expected.state is (
+        State.UNPARSED if finish in ("abort", "repetition") else State.ANSWERED
+    )
+    (log,) = (tmp_path / "logs").glob("*.eval")  # the word is in the log, for a later scoring
+    with_word = read_eval_log(str(log)).samples[0].output.metadata  # type: ignore[index]
+    assert (with_word or {}).get("finish_reasons") == ([finish] if finish else None)
+
+
+def test_live_raw_reply_that_was_aborted(evaluate: Evaluate, tmp_path: Path) -> None:
+    path = tmp_path / "guard.py"
+    path.write_text(RAW_GUARD, encoding="utf-8")
+    body = raw_completion(TALK, "abort", logprobs=OPENAI_LOGPROBS)
+    with serving(lambda call: body) as server:
+        args = {"guard": f"{path}:guard"}
+        found = evaluate("completions/m", f"{server.address}/v1", task_args=args)
+    assert found[CASE].note == "unknown stop reason 'abort'"
+
+
+BODY_GUARD = """
+from safepyramid.answers import answer_from_reply
+from safepyramid.guards.base import Guard, Message, PolicyAdapter, Prompt
+
+def ask(case):
+    return Prompt((Message("user", case.policy),), template_args={"policy": "P"})
+
+def read(reply, case):
+    return answer_from_reply(reply, frozenset(case.rule_types))
+
+guard = Guard("g", per_policy=PolicyAdapter(ask, read, {"extra_body": {"top_k": 20, "min_p": 0}}))
+"""
+
+
+@pytest.mark.parametrize("given", [None, {"top_k": 1, "chat_template_kwargs": {"think": False}}])
+def test_further_keys_of_the_run_arrive_with_those_of_guard_and_prompt(
+    evaluate: Evaluate, tmp_path: Path, given: Any
+) -> None:
+    path = tmp_path / "guard.py"
+    path.write_text(BODY_GUARD, encoding="utf-8")
+    with serving(lambda call: RULE_ONE) as server:
+        args = {"guard": f"{path}:guard"}
+        evaluate("openai-api/own/m", f"{server.address}/v1", task_args=args, extra_body=given)
+    body = server.calls[0].body
+    think = {"think": False} if given else {}
+    assert body["chat_template_kwargs"] == {**think, "policy": "P"}
+    assert (body["top_k"], body["min_p"]) == (1 if given else 20, 0)
+
+
+SECRET = "planted-secret-of-no-known-form"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 413, 429, 500])
+@pytest.mark.parametrize(
+    ("model", "suffix"),
+    [
+        ("openai-api/own/m", "/v1"),
+        ("openai/gpt-5", "/v1"),
+        ("openai/gpt-4o", "/v1"),
+        ("completions/m", "/v1"),
+        ("anthropic/claude-opus-4-6", ""),
+        ("google/gemini-3-pro", ""),
+    ],
+)
+def test_a_key_that_a_server_repeats_is_in_no_event_of_the_log(
+    evaluate: Evaluate,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    suffix: str,
+    status: int,
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", SECRET)
+    told = {"message": f"no: Bearer {SECRET} is refused", "code": status, "type": f"{SECRET}"}
+    path = tmp_path / "guard.py"
+    path.write_text(RAW_GUARD, encoding="utf-8")
+    args = {"guard": f"{path}:guard"} if model.startswith("completions") else {}
+    with serving(lambda call: Response(status, {"type": "error", "error": told})) as server:
+        found = evaluate(model, f"{server.address}{suffix}", task_args=args, max_tokens=4000)
+    assert found[CASE].state in (State.ERROR, State.TRUNCATED)
+    (log,) = (tmp_path / "logs").glob("*.eval")
+    kept = read_eval_log(str(log), resolve_attachments=True)
+    assert kept.samples
+    events = [event for event in kept.samples[0].events if isinstance(event, ModelEvent)]
+    assert events
+    assert SECRET not in kept.model_dump_json()
+    assert REMOVED in kept.model_dump_json()
+
+
+def test_what_the_budget_does_not_reach_for_is_missing(evaluate: Evaluate, tmp_path: Path) -> None:
+    set_budget(Budget(2.5), lambda usage: 1.0)
+    try:
+        with serving(lambda call: '{"verdict": "violated"}') as server:
+            args = {"limit_cases": 2}
+            found = evaluate("openai-api/own/m", f"{server.address}/v1", "per_rule", task_args=args)
+    finally:
+        set_budget(None)
+    assert len(server.calls) == 2  # of the three a case
+    assert found == {}  # no case was asked to its end: nothing to show, nothing failed
+    (log,) = (tmp_path / "logs").glob("*.eval")
+    header = read_eval_log(str(log))
+    assert header.samples
+    for sample in header.samples:
+        assert sample.error is not None  # so that Inspect asks it again
+        (score,) = (sample.scores or {}).values()
+        assert (score.metadata or {})["state"] == "missing"
+        assert "cost limit of $2.5 reached" in (score.metadata or {})["note"]
 
 
 OPENAI_LOGPROBS = {"tokens": ["{"], "token_logprobs": [-0.1], "top_logprobs": [{"{": -0.1}]}

@@ -1,5 +1,6 @@
 """Guards: how each is found, by its name in the table or in a file of one's own."""
 
+import hashlib
 import importlib.util
 import inspect
 import sys
@@ -10,10 +11,9 @@ from typing import Any
 
 from safepyramid.errors import GuardError, SafepyramidError
 from safepyramid.guards.base import Guard
-from safepyramid.guards.table import BASELINES, GUARDS
-from safepyramid.schema import PROTOCOLS, Protocol
+from safepyramid.guards.table import GUARDS
 
-__all__ = ["BASELINES", "GUARDS", "check_protocol", "load_guard"]
+__all__ = ["GUARDS", "files_digest", "load_guard"]
 
 
 def load_guard(
@@ -61,11 +61,31 @@ def _found(name: str, prompts: str | Path | None, options: Mapping[str, Any]) ->
     return _made(name, GUARDS[name].load(), prompts, options)
 
 
-def check_protocol(guard: Guard, protocol: Protocol) -> None:
-    """Raise a GuardError if the guard cannot be run under the protocol."""
-    if not guard.supports(protocol):
-        able = ", ".join(p for p in PROTOCOLS if guard.supports(p))
-        raise GuardError(f"guard {guard.name!r} does not support {protocol}; it supports: {able}")
+def files_digest(
+    name: str, prompts: str | Path | None = None, options: Mapping[str, Any] | None = None
+) -> str | None:
+    """A short digest of the files that a guard is made from, so that a change of them is seen.
+
+    These are the guard's own file, the templates of the folder, and files that options name. What
+    the guard's file itself imports or reads is not followed.
+
+    Args:
+        name: As for `load_guard`; a guard of the table has no file.
+        prompts: As for `load_guard`.
+        options: As for `load_guard`.
+
+    Returns:
+        None without any file.
+    """
+    files = [Path(name.rpartition(":")[0])] if ".py:" in name else []
+    if files and prompts is not None:  # a guard of the table tells its templates itself
+        files += sorted(path for path in Path(prompts).rglob("*") if path.is_file())
+    named = (value for _, value in sorted((options or {}).items()) if isinstance(value, str))
+    files += [Path(value) for value in named if value and Path(value).is_file()]
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:12] if files else None
 
 
 def _made(

@@ -11,7 +11,7 @@ from typing import Any, Literal, SupportsIndex
 
 from safepyramid.errors import GuardError
 from safepyramid.policy import parse_policy, related_rules
-from safepyramid.schema import Answer, Case, Protocol, Reply, Rule, RuleType, Verdict
+from safepyramid.schema import PROTOCOLS, Answer, Case, Protocol, Reply, Rule, RuleType, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,19 @@ class Prompt:
     where a guard's template has a place for the policy, the policy goes here."""
     schema: Mapping[str, Any] | None = None
     """A JSON schema that the provider is asked to hold the answer to; None: no schema."""
+
+    def further_keys(self, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The request's keys beside the messages and the usual settings (`extra_body`).
+
+        Args:
+            given: The run's own, which all stay. Of the template's arguments this prompt's win:
+                they carry the policy, without which nothing is judged.
+        """
+        keys = dict(given or {})
+        if self.template_args:
+            own = keys.get("chat_template_kwargs") or {}
+            keys["chat_template_kwargs"] = {**own, **self.template_args}
+        return keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +114,34 @@ class Guard:
     def supports(self, protocol: Protocol) -> bool:
         """Whether the guard can be run under the protocol."""
         return self.predict is not None or getattr(self, protocol) is not None
+
+    def adapter(self, protocol: Protocol) -> PolicyAdapter | RuleAdapter | None:
+        """How the guard is asked under the protocol; None for a guard without a model.
+
+        Raises:
+            GuardError: It cannot be run under the protocol.
+        """
+        if not self.supports(protocol):
+            able = ", ".join(each for each in PROTOCOLS if self.supports(each))
+            raise GuardError(
+                f"guard {self.name!r} does not support {protocol}; it supports: {able}"
+            )
+        return self.per_policy if protocol == "per_policy" else self.per_rule
+
+    def settings(self, protocol: Protocol, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The generation settings that its makers prescribe, with a run's own over them.
+
+        Args:
+            protocol: Which protocol.
+            own: The run's settings, by Inspect's names. They win, `extra_body` key by key.
+
+        Raises:
+            GuardError: The guard cannot be run under the protocol.
+        """
+        adapter, own = self.adapter(protocol), own or {}
+        prescribed = adapter.config if adapter else {}
+        further = {**(prescribed.get("extra_body") or {}), **(own.get("extra_body") or {})}
+        return {**prescribed, **own, **({"extra_body": further} if further else {})}
 
 
 def predicted_rules(guard: Guard, case: Case) -> list[int]:

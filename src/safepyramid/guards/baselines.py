@@ -9,11 +9,9 @@ from pathlib import Path
 from safepyramid.conversation import parse_conversation
 from safepyramid.errors import GuardError
 from safepyramid.guards.base import Guard
+from safepyramid.metrics.baselines import VIOLATED_RATE
 from safepyramid.policy import parse_policy
-from safepyramid.schema import Case, Level
-
-VIOLATED_RATE = {Level.L0: 5.5 / 16.1, Level.L1: 6.3 / 28.7, Level.L2: 6.8 / 33.0}
-"""Share of a policy's rules that are violated in the published data (paper, table 2)."""
+from safepyramid.schema import Case
 
 _WORD = re.compile(r"[a-z][a-z'-]{3,}")
 
@@ -25,11 +23,13 @@ def none(prompts: str | Path | None = None) -> Guard:
 
 def every(prompts: str | Path | None = None) -> Guard:
     """Calls every rule violated."""
-    return _predictor("all", prompts, lambda case: case.rule_types)
+    return _predictor("all", prompts, lambda case: list(case.rule_types))
 
 
 def uniform(prompts: str | Path | None = None, seed: int = 0) -> Guard:
     """Calls each rule violated by chance, at the published data's rate for the level.
+
+    One draw of what the row `random` of a result table has the expectation of.
 
     Args:
         prompts: Not used; a folder here is an error.

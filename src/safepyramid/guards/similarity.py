@@ -12,8 +12,8 @@ from typing import Any
 from safepyramid.conversation import parse_conversation
 from safepyramid.errors import GuardError
 from safepyramid.guards.base import Guard
-from safepyramid.guards.baselines import VIOLATED_RATE
 from safepyramid.local import PackagedFile, fetch
+from safepyramid.metrics.baselines import VIOLATED_RATE
 from safepyramid.policy import parse_policy
 from safepyramid.schema import Case
 

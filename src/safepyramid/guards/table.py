@@ -303,6 +303,7 @@ GUARDS: Mapping[str, Entry] = {
         summary="Calls rules violated by chance, as often as in the published data.",
         protocols=PROTOCOLS,
         endpoint="none",
+        known=("One seeded draw. Result tables and `safepyramid stats` have the expectation.",),
     ),
     "lexical": Entry(
         maker=f"{_HERE}.baselines:lexical",
@@ -322,6 +323,3 @@ GUARDS: Mapping[str, Entry] = {
     ),
 }
 """Guard name -> entry. A guard's templates are the files in `prompts/` that begin with its name."""
-
-BASELINES = ("none", "all", "random", "lexical")
-"""The guards that need no model and are shown beside every result."""

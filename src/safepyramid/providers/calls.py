@@ -15,14 +15,19 @@ from inspect_ai.model import (
     ContentReasoning,
     ContentText,
     GenerateConfigArgs,
+    Model,
     ModelOutput,
     ResponseSchema,
 )
+from inspect_ai.model._generate_config import active_generate_config
+from inspect_ai.model._model import ModelGenerateError
 from inspect_ai.util import JSONSchema
 
 from safepyramid.guards.base import Message, Prompt
-from safepyramid.providers.routes import RAW
+from safepyramid.providers.routes import RAW, stop_reason
+from safepyramid.providers.watched import FINISH
 from safepyramid.schema import Reply
+from safepyramid.secrets import scrubbed
 
 _TAKE_BOUNDARIES = frozenset({"anthropic", "openai"})
 """Providers that take explicit cache boundaries. Other servers join a message's parts each in
@@ -68,24 +73,55 @@ def _raw_message(prompt: Prompt) -> ChatMessageUser:
     return ChatMessageUser(content=message.text, metadata={RAW: True})
 
 
-def call_settings(prompt: Prompt, extra_body: Mapping[str, Any] | None) -> GenerateConfigArgs:
+def call_settings(
+    prompt: Prompt,
+    extra_body: Mapping[str, Any] | None,
+    prescribed: Mapping[str, Any] | None = None,
+) -> GenerateConfigArgs:
     """The generation settings that belong to one prompt alone.
 
     Args:
         prompt: A guard's prompt.
-        extra_body: The run's own further keys of a request, which these settings keep.
+        extra_body: The further keys of a request that are sent without these settings. They all
+            stay; see `Prompt.further_keys`.
+        prescribed: Those of the guard's makers, which `extra_body` may have replaced.
 
     Returns:
-        Empty for a prompt of messages alone.
+        Empty for a prompt of messages alone whose further keys are sent anyhow.
     """
     settings = GenerateConfigArgs()
-    if prompt.template_args:
-        arguments = {"chat_template_kwargs": dict(prompt.template_args)}
-        settings["extra_body"] = {**(extra_body or {}), **arguments}
+    further = prompt.further_keys({**(prescribed or {}), **(extra_body or {})})
+    if further != (extra_body or {}):
+        settings["extra_body"] = further
     if prompt.schema is not None:
         form = JSONSchema.model_validate(dict(prompt.schema))
         settings["response_schema"] = ResponseSchema(name="answer", json_schema=form, strict=True)
     return settings
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """The provider's own error, behind Inspect's: that retries ended, or with the whole request."""
+    attempt = getattr(error, "last_attempt", None)
+    error = (attempt.exception() if attempt is not None else None) or error
+    return error.__cause__ or error if isinstance(error, ModelGenerateError) else error
+
+
+def told(error: BaseException) -> str:
+    """A failed call's cause in one line: the provider's own words, without keys."""
+    cause = cause_of(error)
+    return scrubbed(f"{type(cause).__name__}: {cause}", 300)
+
+
+def run_extra_body(model: Model) -> Mapping[str, Any] | None:
+    """The further keys of a request that the run under way sends to a model (`extra_body`)."""
+    return active_generate_config().extra_body or model.config.extra_body
+
+
+def _stop_reason(output: ModelOutput) -> str:
+    """Why the first choice ended, in the server's own word where Inspect has none for it."""
+    named = output.choices[0].stop_reason
+    words = (output.metadata or {}).get(FINISH)
+    return stop_reason(words[0]) if named == "unknown" and words else named
 
 
 def reply_of(output: ModelOutput) -> Reply:
@@ -104,7 +140,7 @@ def reply_of(output: ModelOutput) -> Reply:
     return Reply(
         text="".join(text),
         reasoning="\n".join(reasoning),
-        stop_reason=choice.stop_reason,
+        stop_reason=_stop_reason(output),
         logprobs=tuple(
             {top.token: top.logprob for top in token.top_logprobs or []}
             | {token.token: token.logprob}

@@ -28,7 +28,7 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from openai import APIStatusError, BadRequestError
 
 from safepyramid.errors import RunError
-from safepyramid.providers.routes import DEFAULT_MAX_TOKENS, is_too_long
+from safepyramid.providers.routes import DEFAULT_MAX_TOKENS, MissingKey, is_too_long
 
 KEYS = ("COMPLETIONS_API_KEY", "SAFEPYRAMID_API_KEY")
 """Environment variables that may hold the server's key; the first that is set counts."""
@@ -79,7 +79,9 @@ def _key(base_url: str) -> str:
         return key
     if is_loopback(base_url):
         return "none"
-    raise RunError(f"{base_url} needs a key: set {' or '.join(KEYS)} (any value if it takes none)")
+    raise MissingKey(
+        f"{base_url} needs a key: set {' or '.join(KEYS)} (any value if it takes none)"
+    )
 
 
 def is_loopback(url: str) -> bool:

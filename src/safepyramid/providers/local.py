@@ -68,6 +68,7 @@ class LocalAPI(OpenAICompatibleAPI):
             api_key="not started",
             config=config,
             service="local",
+            max_retries=0,  # Inspect's are the ones that the user sets
         )
 
     async def generate(
