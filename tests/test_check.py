@@ -1,9 +1,10 @@
+import json
 from dataclasses import replace
 
 import pytest
 
-from safepyramid.check import Problem, check_cases, render_problems, require_clean
-from safepyramid.dataset import data_hash
+from safepyramid.check import Problem, check_cases, check_file, render_problems, require_clean
+from safepyramid.dataset import case_to_dict, data_hash
 from safepyramid.errors import DataError
 from safepyramid.schema import Case, FailureModeMetadata, Level, RubricEntry, RuleType
 
@@ -284,7 +285,7 @@ def test_only_what_would_spoil_a_run_stops_it():
         ),
         ({"rubric": L0.rubric[:2]}, "frau-001-l0: rubric lacks rules of the policy: 1"),
         ({"rubric": L1.rubric}, "frau-001-l0: rubric has rules that the policy lacks: 4, 5"),
-        ({"id": "a\ud800"}, "a\\ud800: id holds half of a surrogate pair: '\\ud800' at 1"),
+        ({"id": "a\ud800"}, "a\ufffd: id holds half of a surrogate pair: '\\ud800' at 1"),
     ):
         with pytest.raises(DataError) as caught:
             require_clean([replace(L0, **changes)])
@@ -314,3 +315,61 @@ def test_rendered_problems():
         "frau-001-l0: id: begins with 'frau', but the domain is 'privacy'",
     ]
     assert render_problems([], {}, [L0]).startswith("data: 1 of 1 cases without problems, 0 ")
+
+
+# --- files with rows that are no cases
+
+
+def check_rows(tmp_path, rows):
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    metadata, found, problems = check_file(path)
+    text = render_problems(problems, metadata, found.cases, found.unread)
+    return problems, text.split("\n")
+
+
+def test_every_fault_of_every_row_is_reported(tmp_path):
+    rows = [{"id": f"own {n}", "level": "L9"} for n in range(40)]
+    problems, lines = check_rows(tmp_path, [*rows, 5])
+    # level, policy, domain, truth, conversation, rubric, failure modes
+    assert len(problems) == 40 * 7 + 1
+    assert len({problem.case_id for problem in problems}) == 41
+    assert lines[0].endswith("rows.json: 0 of 41 cases without problems, 281 problems")
+    assert "data hash: none, 41 cases cannot be read" in lines
+    assert "own 39: level: is 'L9', must be L0, L1 or L2" in lines
+    assert lines[-1] == "case 41: is 5, must be an object"
+
+
+def test_rows_that_are_no_cases_hide_nothing_of_the_others(tmp_path):
+    low = case_to_dict(replace(L0, domain="privacy"))
+    broken = case_to_dict(L1) | {"policy": None}
+    other = case_to_dict(replace(L2, conversation=CONVERSATION + "!"))
+    problems, lines = check_rows(tmp_path, [low, broken, other])
+    # and the conversation does not count as one without L1
+    assert problems == [
+        Problem("frau-001-l1", "policy", "is missing, must be text, not empty"),
+        Problem("frau-001-l0", "id", "begins with 'frau', but the domain is 'privacy'"),
+        Problem("frau-001-l2", "conversation", "differs from that of frau-001-l0"),
+    ]
+    assert lines[0].endswith("rows.json: 0 of 3 cases without problems, 3 problems")
+
+
+@pytest.mark.parametrize("second", [{}, {"policy": 3}])
+def test_an_id_that_two_rows_have_hides_nothing(tmp_path, second):
+    rows = [case_to_dict(L0), case_to_dict(L0) | second, case_to_dict(L1), case_to_dict(L2)]
+    rows[2]["domain"] = "privacy"
+    problems, _ = check_rows(tmp_path, rows)
+    assert Problem("frau-001-l0", "id", "another case has the id 'frau-001-l0'") in problems
+    assert ("frau-001-l1", "id") in {problem[:2] for problem in problems}
+
+
+def test_sound_rows_have_a_hash_and_no_problem(tmp_path):
+    problems, lines = check_rows(tmp_path, [case_to_dict(each) for each in (L0, L1, L2)])
+    assert problems == []
+    assert f"data hash: {data_hash([L0, L1, L2])}" in lines
+
+
+def test_what_acts_on_a_terminal_is_shown_as_a_mark():
+    bad = replace(L0, id="a\x1b[31m\nfine\u202e", conversation="")
+    text = render_problems(check_cases([bad]), {}, [bad])
+    assert text.split("\n")[-1] == "a\ufffd[31m fine\ufffd: conversation: is empty"

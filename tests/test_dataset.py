@@ -151,6 +151,18 @@ def test_the_viewers_table(write, tmp_path):
     assert load_benchmark(without_suffix)[1] == expected
 
 
+@pytest.mark.parametrize("room", [1, 40, 1 << 30])
+def test_texts_of_any_size_make_a_column(monkeypatch, room):
+    monkeypatch.setattr(dataset, "_CHUNK", room)
+    texts = ["", "a", "é" * 15, "", "x" * 50, "\N{GRINNING FACE}" * 9, "b"]
+    column = dataset._texts([text.encode("utf-8") for text in texts])
+    column.validate(full=True)
+    assert column.to_pylist() == texts
+    assert (column.num_chunks > 1) == (room < 1 << 30)
+    assert dataset._texts([]).to_pylist() == []
+    assert dataset._numbers([[3, 1], [], [2**40]]).to_pylist() == [[3, 1], [], [2**40]]
+
+
 def test_parquet_columns(tmp_path):
     from pyarrow import parquet
 

@@ -18,7 +18,8 @@ INSPECT = {
     "tasks",
     "trial",
     "analysis.load",
-    "construct.pipeline",
+    "construct.asking",
+    "construct.models",
 }
 """The modules that may import `inspect_ai`, beside everything in `providers`."""
 

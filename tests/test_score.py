@@ -3,21 +3,20 @@ import logging
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from safepyramid.dataset import load_benchmark
+from safepyramid.dataset import case_to_dict, data_hash, load_benchmark, write_benchmark
 from safepyramid.errors import DataError
-from safepyramid.results import read_results, write_judgments, write_results
-from safepyramid.schema import State
-from safepyramid.score import (
-    baseline_rows,
-    render_files,
-    render_score,
-    score_files,
-    score_results,
-)
+from safepyramid.guards import load_guard
+from safepyramid.guards.base import predicted_rules
+from safepyramid.metrics.baselines import VIOLATED_RATE, baseline_rows
+from safepyramid.results import read_results, results_from_lines, write_judgments, write_results
+from safepyramid.schema import Level, Prediction, RuleType, State
+from safepyramid.score import render_files, render_score, score_files, score_results
+from safepyramid.statistics import statistics
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES, PREDICTIONS, JUDGMENTS = (
@@ -187,7 +186,8 @@ def test_perfect_and_empty_answers(cases, tmp_path):
     right = scored(lambda case: case.ground_truth_violations)
     assert (right["rmr"], right["rdr"], right["rmr_lower_bound"]) == (1.0, 0.0, 1.0)
     for name, answer in [("none", lambda case: ()), ("all", lambda case: case.rule_types)]:
-        assert baseline_rows(cases)[name]["ALL"] == scored(answer)
+        cell, expected = baseline_rows(cases)[name]["ALL"], scored(answer)
+        assert {key: cell[key] for key in expected} == expected
     # A number that no policy has is an error in every case.
     wrong = scored(lambda case: {*case.ground_truth_violations, 999})
     assert wrong["rmr_at"]["1.0"] == 0.0
@@ -227,6 +227,139 @@ def test_notes_are_logged(caplog):
     assert caplog.messages == ["5 of 240 cases have no result (first: disc-015-l0)"]
 
 
+# --- what data results were made on
+
+
+def answers(path, cases, **header):
+    """A result file with a header, perfect on the cases."""
+    predictions = [
+        Prediction(case.id, State.ANSWERED, case.ground_truth_violations) for case in cases
+    ]
+    write_results(path, predictions, model="m", header=header)
+    return path
+
+
+def corrected(tmp_path, cases, number=0):
+    """A file of the cases with another truth in one of them."""
+    case = cases[number]
+    fixed = replace(case, ground_truth_violations=case.ground_truth_violations ^ {1})
+    path = tmp_path / "corrected.json"
+    write_benchmark(path, {}, [*cases[:number], fixed, *cases[number + 1 :]])
+    return path
+
+
+def test_other_data_than_a_file_was_made_on_is_refused_by_both_hashes(tmp_path, cases, caplog):
+    path = answers(tmp_path / "run.jsonl", cases, data_hash=data_hash(cases))
+    assert score_files([path], CASES)["groups"]["ALL"]["rmr"] == 1.0
+    other = corrected(tmp_path, cases)
+    hashes = f"{data_hash(cases)[:12]}.*{data_hash(load_benchmark(other)[1])[:12]}.*--other-data"
+    with pytest.raises(DataError, match=hashes) as caught:
+        score_files([path], other)
+    assert str(caught.value).startswith(f"{path} was made on cases with")
+    assert "\n" not in str(caught.value)
+    with caplog.at_level(logging.WARNING):
+        assert score_files([path], other, other_data=True)["groups"]["ALL"]["rmr"] < 1.0
+    assert any("was made on cases" in message for message in caplog.messages)
+
+
+def test_each_of_several_files_is_checked(tmp_path, cases):
+    sound = answers(tmp_path / "sound.jsonl", cases, data_hash=data_hash(cases))
+    bare = tmp_path / "bare.jsonl"
+    bare.write_text(json.dumps({"id": cases[0].id, "violated_rules": []}), encoding="utf-8")
+    wrong = answers(tmp_path / "wrong.jsonl", cases[:9], data_hash="0" * 64)
+    assert score_files([sound, bare], CASES)["groups"]["ALL"]["scored"] == len(cases)
+    with pytest.raises(DataError, match=r"wrong\.jsonl was made on"):
+        score_files([sound, bare, wrong], CASES)
+
+
+def test_a_selection_is_compared_with_the_same_selection(tmp_path, cases):
+    level = [case for case in cases if case.level is Level.L1]
+    selection = {"level": "L1", "domain": None, "limit": None}
+    known = {"data_hash": data_hash(level), "dataset": str(CASES), "selection": selection}
+    path = answers(tmp_path / "run.jsonl", level[:-1], **known)
+    # the file names its data: what was asked counts, the case without a line as missing
+    groups = score_files([path])["groups"]
+    assert (groups["ALL"]["total"], groups["ALL"]["scored"]) == (len(level), len(level) - 1)
+    # a dataset that is given counts as a whole
+    assert score_files([path], CASES)["groups"]["ALL"]["total"] == len(cases)
+    assert cases[0].level is not Level.L1
+    assert score_files([path], corrected(tmp_path, cases))["groups"]["ALL"]["rmr"] == 1.0
+    number = cases.index(level[0])
+    with pytest.raises(DataError, match="was made on cases with the data hash"):
+        score_files([path], corrected(tmp_path, cases, number))
+    # results beside what was asked: all of the data counts
+    more = answers(tmp_path / "more.jsonl", [cases[0]])
+    assert score_files([path, more])["groups"]["ALL"]["total"] == len(cases)
+
+
+def test_part_of_the_data_without_a_selection_is_known_by_its_results(tmp_path, cases):
+    path = answers(tmp_path / "run.jsonl", cases[:30], data_hash=data_hash(cases[:30]))
+    assert score_files([path], CASES)["groups"]["ALL"]["scored"] == 30
+
+
+def test_data_that_cannot_be_had_is_named(tmp_path, cases):
+    gone = answers(tmp_path / "gone.jsonl", cases, dataset=str(tmp_path / "gone.json"))
+    with pytest.raises(DataError, match=r"no file '.*gone\.json'.*give --dataset"):
+        score_files([gone])
+    other = answers(tmp_path / "other.jsonl", cases, dataset=str(CASES))
+    with pytest.raises(DataError, match=r"several datasets, .*gone\.json, .*cases\.json; give"):
+        score_files([gone, other])
+    selection = {"level": "L7"}
+    odd = answers(tmp_path / "odd.jsonl", cases, data_hash="0" * 64, selection=selection)
+    with pytest.raises(DataError, match=r"but .*cases\.json has none of them"):
+        score_files([odd], CASES)
+    for selection in ("L1", {"level": 1.5}, {"limit": "3"}, {"rule": "1"}):
+        odd = answers(tmp_path / "odd.jsonl", cases, data_hash="0" * 64, selection=selection)
+        with pytest.raises(DataError, match=r"selection is .*; allowed"):
+            score_files([odd], CASES)
+
+
+def test_a_log_knows_its_data(safepyramid, tmp_path, sample):
+    data = tmp_path / "data.json"
+    write_benchmark(data, {}, sample[:9])
+    done = safepyramid("eval", "--dataset", "data.json", "--level", "L0", "--limit", "2")
+    assert done.returncode == 0, done.stderr
+    (log,) = (tmp_path / "logs").glob("*.eval")
+    assert safepyramid("export", log, "-o", "run.jsonl").returncode == 0
+    other = corrected(tmp_path, sample[:9])
+    for file in (log, "run.jsonl"):
+        done = safepyramid("score", file, "--json")
+        assert json.loads(done.stdout)["groups"]["ALL"]["total"] == 2, done.stderr
+        done = safepyramid("score", file, "--dataset", other)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.count("\n") == 1
+        assert safepyramid("score", file, "--dataset", other, "--other-data").returncode == 0
+    other.replace(data)
+    done = safepyramid("score", log)
+    assert done.returncode == 1
+    assert "those of data.json have" in done.stderr
+
+
+# --- what reaches the terminal
+
+
+def test_names_in_messages_cannot_act_on_a_terminal(safepyramid, tmp_path):
+    line = {"id": "a\x1b[2J\u202eb", "violated_rules": []}
+    (tmp_path / "run.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    done = safepyramid("score", "run.jsonl")
+    assert done.returncode == 1
+    assert "a\ufffd[2J\ufffdb" in done.stderr
+    row = case_to_dict(load_benchmark(CASES)[1][0]) | {"id": "a\x1b[2J\nb", "domain": "\x9b2J"}
+    (tmp_path / "data.json").write_text(json.dumps([row]), encoding="utf-8")
+    line = {"id": row["id"], "violated_rules": []}
+    (tmp_path / "run.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    for command in (
+        ("validate", "data.json"),
+        ("stats", "data.json"),
+        ("stats", "data.json", "--json"),
+        ("score", "run.jsonl", "--dataset", "data.json"),
+        ("score", "run.jsonl", "--dataset", "data.json", "--json"),
+    ):
+        done = safepyramid(*command)
+        assert done.stdout, done.stderr
+        assert not {"\x1b", "\x9b"} & {*done.stdout, *done.stderr}
+
+
 # --- baselines and the text table
 
 
@@ -238,7 +371,7 @@ def test_random_baseline_is_the_expectation_of_a_draw(cases):
     expected = baseline_rows(level)["random"]["L0"]
     clean = np.array([len(c.rule_types) - len(c.ground_truth_violations) for c in level])
     gold = np.array([len(c.ground_truth_violations) for c in level])
-    rate = gold.sum() / (gold + clean).sum()
+    rate = VIOLATED_RATE[Level.L0]
     fp = rng.binomial(clean, rate, size=(20_000, len(level)))
     fn = rng.binomial(gold, 1 - rate, size=(20_000, len(level)))
     for tau, epsilon in [("1.0", 0), ("0.8", 20), ("0.5", 50)]:
@@ -251,9 +384,47 @@ def test_baselines_without_cases_and_without_violations(cases):
     assert baseline_rows([])["random"]["ALL"]["rmr"] is None
     assert baseline_rows([])["none"]["ALL"]["rdr"] is None
     clean = [case for case in cases if not case.ground_truth_violations]
-    # The rate is 0, so the guesser never errs.
-    random = baseline_rows(clean)["random"]["ALL"]
-    assert (random["rmr"], random["rdr"], random["scored"]) == (1.0, None, len(clean))
+    rows = baseline_rows(clean)
+    assert (rows["none"]["ALL"]["rmr"], rows["none"]["ALL"]["rdr"]) == (1.0, None)
+    assert (rows["all"]["ALL"]["rmr"], rows["all"]["ALL"]["rdr"]) == (0.0, 1.0)
+    # whatever is flagged is wrong, and nothing else can be
+    assert rows["random"]["ALL"]["rdr"] == 1.0
+    assert 0 < rows["random"]["ALL"]["rmr"] < 0.01
+
+
+def test_the_guard_random_is_a_draw_of_the_row_random_in_both_protocols(cases):
+    for protocol in ("per_policy", "per_rule"):
+        expected = baseline_rows(cases, protocol=protocol)["random"]
+        found = {group: {"rdr": 0.0, "rmr": 0.0} for group in GROUPS}
+        draws = 40
+        for seed in range(draws):
+            guard = load_guard("random", options={"seed": seed})
+            answers = {
+                case.id: [
+                    rule
+                    for rule in predicted_rules(guard, case)
+                    if protocol == "per_policy" or case.rule_types[rule] is not RuleType.CONDITIONAL
+                ]
+                for case in cases
+            }
+            run = results_from_lines([{"id": i, "violated_rules": v} for i, v in answers.items()])
+            for group, cell in score_results(run, cases)["groups"].items():
+                for name in found[group]:
+                    found[group][name] += cell[name] / draws
+        for group in GROUPS:
+            assert found[group]["rdr"] == pytest.approx(expected[group]["rdr"], abs=0.01)
+            assert found[group]["rmr"] == pytest.approx(expected[group]["rmr"], abs=0.01)
+
+
+def test_statistics_and_result_tables_show_the_same_baselines(cases):
+    shown = statistics(cases)["baselines"]
+    rows = baseline_rows(cases)
+    assert list(shown) == list(rows) == ["none", "all", "random"]
+    for name, groups in rows.items():
+        for group, cell in groups.items():
+            found = shown[name][group]
+            assert (found["rmr"], found["rdr"]) == (cell["rmr"], cell["rdr"])
+            assert found["rmr_at_1"] == cell["rmr_at"]["1.0"]
 
 
 def test_per_rule_baselines_leave_conditionals_out(cases):

@@ -75,3 +75,13 @@ def test_a_page_keeps_its_width_and_survives_odd_texts():
     assert "Hi [/]" in page
     assert "Be nice [/x]" in page
     assert "a\N{REPLACEMENT CHARACTER}b" in shown(replace(page_case(), conversation="a\ud800b"))
+
+
+def test_nothing_in_a_page_acts_on_the_terminal():
+    odd = "a\x1b[2J\u202e\u2066\u200f\u061c\u2028\x9bb"
+    page = shown(
+        replace(page_case(), id=f"{odd}\nx", domain=odd, conversation=odd, policy=f"1. {odd}"),
+        labels=True,
+    )
+    assert not {*page} & {*odd[1:-1].replace("[2J", "")}
+    assert f"a{chr(0xFFFD)}[2J{chr(0xFFFD) * 6}b x " in page.split("\n")[0]

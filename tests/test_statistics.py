@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from safepyramid.metrics.baselines import VIOLATED_RATE
 from safepyramid.schema import Case, FailureModeMetadata, Level, RubricEntry, RuleType
 from safepyramid.statistics import render_statistics, statistics
 from safepyramid.tokens import estimate_tokens
@@ -92,14 +93,15 @@ def test_baselines_by_hand():
     }
 
 
-def test_random_baseline_is_near_its_expectation():
-    many = [case(n, 0, "dddddtttttttttt", {1, 2, 3}) for n in range(1, 200)]
+def test_random_baseline_is_its_expectation():
+    many = [case(n, 0, "dddddtttttttttt", {1, 2, 3}) for n in range(1, 4)]
     cell = statistics(many)["baselines"]["random"]["L0"]
-    # Each of 15 rules is called violated with p = 3/15; right are p of 3 and 1 - p of 12.
-    assert cell["rule_accuracy"] == pytest.approx((0.2 * 3 + 0.8 * 12) / 15, abs=0.01)
+    p = VIOLATED_RATE[Level.L0]
+    # Each of 15 rules is called violated with chance p; right are p of 3 and 1 - p of 12.
+    assert cell["rule_accuracy"] == pytest.approx((p * 3 + (1 - p) * 12) / 15)
     # Exact match: all three called, none of the twelve others.
-    assert cell["rmr_at_1"] == pytest.approx(0.2**3 * 0.8**12, abs=0.002)
-    assert cell == statistics(many)["baselines"]["random"]["L0"]
+    assert cell["rmr_at_1"] == pytest.approx(p**3 * (1 - p) ** 12)
+    assert cell["rdr"] == pytest.approx((12 * p + 3 * (1 - p)) / (3 + 12 * p))
 
 
 def test_no_cases_are_undefined_not_zero():
@@ -125,6 +127,12 @@ def test_an_unreadable_conversation_has_no_turns():
     broken = replace(CASES[0], conversation="Hi")
     assert statistics([broken, CASES[3]])["levels"]["L0"]["turns_mean"] == 1.0
     assert statistics([broken])["levels"]["L0"]["turns_mean"] is None
+
+
+def test_what_acts_on_a_terminal_is_shown_as_a_mark():
+    odd = replace(CASES[3], domain="a\x1b[2J\nb\u202e")
+    first = render_statistics(statistics([odd])).split("\n")[0]
+    assert first == "1 conversations; cases by domain: a\ufffd[2J b\ufffd 1"
 
 
 def test_rendered_table():

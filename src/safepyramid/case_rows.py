@@ -1,15 +1,16 @@
 """A case as a row of a file, and back."""
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from safepyramid.errors import DataError
 from safepyramid.policy import find_framework
 from safepyramid.schema import Case, FailureModeMetadata, Level, RubricEntry, RuleType
+from safepyramid.terminal import one_line
 
 MAX_LISTED = 20
-"""So many faults are listed in an error; the others are counted."""
+"""So many problems are listed in an error; the others are counted."""
 
 _LEVELS = {
     **{level.value: level for level in Level},
@@ -18,6 +19,29 @@ _LEVELS = {
 }
 _TYPES = {kind.value: kind for kind in RuleType}
 _OWN_KEYS = frozenset(("rule", "text", "type", "paired_with", "evidence"))
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong with one case."""
+
+    case_id: str
+    field: str
+    """The field of the case that it concerns, as the file calls it; empty for the whole row."""
+    message: str
+    """One line: what is there, and what it contradicts."""
+
+
+class Readings(NamedTuple):
+    """What the rows of a file say."""
+
+    cases: list[Case]
+    """Of the rows that are cases, in order."""
+    faults: list[Problem]
+    """What is wrong with the other rows, in order."""
+    ids: list[str]
+    """Of all rows, in order; `case 7` where the seventh has none."""
+    unread: list[str]
+    """Of the rows that are no cases."""
 
 
 def as_level(value: object) -> Level | None:
@@ -31,11 +55,11 @@ class _Row:
     def __init__(self, row: Mapping[str, Any], position: int, evidence: bool) -> None:
         self.row = row
         self.evidence = evidence
-        self.faults: list[str] = []
+        self.faults: list[Problem] = []
         self.id = self._id(position)
 
     def fault(self, field: str, message: str) -> None:
-        self.faults.append(f"{self.id}: {field} {message}")
+        self.faults.append(Problem(self.id, field, message))
 
     def _id(self, position: int) -> str:
         value = self.row.get("id")
@@ -43,7 +67,7 @@ class _Row:
             return value
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
-        self.faults.append(f"case {position}: id is {_shown(value)}, must be text")
+        self.faults.append(Problem(f"case {position}", "id", f"is {_shown(value)}, must be text"))
         return f"case {position}"
 
     def text(self, field: str, *, may_be_empty: bool = False) -> str:
@@ -190,37 +214,64 @@ def _shown(value: object) -> str:
         return f"a {type(value).__name__} nested too deeply"
 
 
-def read_cases(rows: Iterable[Any], name: str, *, evidence: bool) -> list[Case]:
-    """Turn the rows of a file into cases.
+def read_rows(rows: Iterable[Any], *, evidence: bool) -> Readings:
+    """Turn the rows of a file into cases, and tell all that is wrong with those that are none.
 
     Args:
         rows: As `case_files.parse_rows` gives them.
-        name: What to call the file in messages.
         evidence: Whether to keep the validators' evidence, where the rows have it.
+    """
+    found = Readings([], [], [], [])
+    for position, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping):
+            name = f"case {position}"
+            found.faults.append(Problem(name, "", f"is {_shown(row)}, must be an object"))
+            found.ids.append(name)
+            found.unread.append(name)
+            continue
+        reader = _Row(row, position, evidence)
+        case = reader.case()
+        found.ids.append(case.id)
+        if reader.faults:
+            found.faults.extend(reader.faults)
+            found.unread.append(case.id)
+        else:
+            found.cases.append(case)
+    return found
+
+
+def read_cases(rows: Iterable[Any], name: str, *, evidence: bool) -> list[Case]:
+    """As `read_rows`, for rows that all have to be cases, each with an id of its own.
+
+    Args:
+        rows: As for `read_rows`.
+        name: What to call the file in messages.
+        evidence: As for `read_rows`.
 
     Raises:
         DataError: Rows that are no cases, or two of one id: lists every fault with its case and
             field, up to 20, and says how many there are.
     """
-    cases: list[Case] = []
-    faults: list[str] = []
+    cases, faults, ids, _ = read_rows(rows, evidence=evidence)
     positions: dict[str, int] = {}
-    for position, row in enumerate(rows, 1):
-        if not isinstance(row, Mapping):
-            faults.append(f"case {position}: is {_shown(row)}, must be an object")
-            continue
-        reader = _Row(row, position, evidence)
-        cases.append(reader.case())
-        faults += reader.faults
-        first = positions.setdefault(reader.id, position)
+    for position, id in enumerate(ids, 1):
+        first = positions.setdefault(id, position)
         if first != position:
-            faults.append(f"{reader.id}: id is used by case {first} and case {position}")
+            faults.append(Problem(id, "id", f"is used by case {first} and case {position}"))
     if faults:
-        shown = "; ".join(faults[:MAX_LISTED])
-        more = f"; and {len(faults) - MAX_LISTED:,} more" if len(faults) > MAX_LISTED else ""
-        count = f"{len(faults):,} fault{'s' if len(faults) > 1 else ''}"
-        raise DataError(f"{name} has {count}: {shown}{more}")
+        listed = listed_problems(faults)
+        raise DataError(f"{name} has {len(faults):,} fault{'s'[: len(faults) > 1]}: {listed}")
     return cases
+
+
+def listed_problems(problems: Sequence[Problem]) -> str:
+    """Problems in one line, the first 20 of them; of the others their number."""
+    shown = "; ".join(
+        one_line(f"{id}: {field} {message}" if field else f"{id}: {message}")
+        for id, field, message in problems[:MAX_LISTED]
+    )
+    more = len(problems) - MAX_LISTED
+    return f"{shown}; and {more:,} more" if more > 0 else shown
 
 
 def case_to_dict(case: Case, *, evidence: bool = False) -> dict[str, Any]:

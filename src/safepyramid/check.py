@@ -3,36 +3,47 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
+from safepyramid.case_rows import Problem, Readings, listed_problems
 from safepyramid.conversation import MARK, parse_conversation
-from safepyramid.dataset import data_hash
+from safepyramid.dataset import data_hash, read_benchmark
 from safepyramid.errors import DataError
 from safepyramid.policy import parse_policy
 from safepyramid.policy_text import take_notes
-from safepyramid.schema import Case, Level, Policy, RubricEntry, RuleType
+from safepyramid.schema import Case, Level, Policy, RubricEntry, RuleType, conversation_of
+from safepyramid.terminal import one_line
+
+__all__ = ["Problem", "check_cases", "check_file", "render_problems", "require_clean"]
 
 _HALF_PAIR = re.compile(r"[\ud800-\udfff]")
 """Half of a surrogate pair: no character, and not to be written as UTF-8."""
 
-_PUBLISHED_ID = re.compile(r"([a-z]{4})-\d{3,}-(l[012])", re.IGNORECASE)
+_PUBLISHED_ID = re.compile(r"([a-z][a-z0-9_]{3})-\d{3,}-(l[012])", re.IGNORECASE)
 
 
-MAX_LISTED = 20
-"""So many problems are listed in an error; the others are counted."""
+def check_file(
+    dataset: str | Path, revision: str | None = None
+) -> tuple[dict[str, Any], Readings, list[Problem]]:
+    """Load a benchmark file and report everything that is wrong with it.
+
+    Args:
+        dataset: As for `load_benchmark`.
+        revision: As for `load_benchmark`.
+
+    Returns:
+        The metadata and the rows, as `read_benchmark` has them; the faults of rows that are no
+        cases, followed by what `check_cases` says of the others.
+
+    Raises:
+        DataError: The file cannot be had or parsed, or is empty.
+    """
+    metadata, found = read_benchmark(dataset, revision=revision)
+    return metadata, found, [*found.faults, *check_cases(found.cases, found.unread)]
 
 
-class Problem(NamedTuple):
-    """One thing that is wrong with one case."""
-
-    case_id: str
-    field: str
-    """The field of the case that it concerns, as the file calls it."""
-    message: str
-    """One line: what is there, and what it contradicts."""
-
-
-def check_cases(cases: Iterable[Case]) -> list[Problem]:
+def check_cases(cases: Iterable[Case], unread: Sequence[str] = ()) -> list[Problem]:
     """Report everything that contradicts the form of a benchmark.
 
     Within a case: id against domain and level (ids of the published form), ground truth against
@@ -45,6 +56,8 @@ def check_cases(cases: Iterable[Case]) -> list[Problem]:
 
     Args:
         cases: As loaded, all of a file: what is filtered out counts as missing.
+        unread: Ids of the file's further cases, which could not be read. They do not count as
+            missing, and are compared with the other ids.
 
     Returns:
         All problems: those within cases by case, then those between them. Empty for sound data.
@@ -55,7 +68,7 @@ def check_cases(cases: Iterable[Case]) -> list[Problem]:
         for case in cases
         for check in _CHECKS
         for field, message in check(case)
-    ] + [*_ids(cases), *_pyramids(cases)]
+    ] + [*_ids([*(case.id for case in cases), *unread]), *_pyramids(cases, unread)]
 
 
 def require_clean(cases: Iterable[Case]) -> None:
@@ -71,43 +84,42 @@ def require_clean(cases: Iterable[Case]) -> None:
     """
     cases = list(cases)
     problems = [
-        *_ids(cases),
+        *_ids([case.id for case in cases]),
         *(Problem(case.id, *found) for case in cases for found in _unusable(case)),
     ]
     if problems:
-        shown = "; ".join(f"{p.case_id}: {p.field} {p.message}" for p in problems[:MAX_LISTED])
-        more = f"; and {len(problems) - MAX_LISTED:,} more" if len(problems) > MAX_LISTED else ""
-        raise DataError(
-            _writable(f"the data cannot be run: {shown}{more}; see `safepyramid validate`")
-        )
+        listed = listed_problems(problems)
+        raise DataError(f"the data cannot be run: {listed}; see `safepyramid validate`")
 
 
 def render_problems(
-    problems: Sequence[Problem], metadata: Mapping[str, Any], cases: Sequence[Case]
+    problems: Sequence[Problem],
+    metadata: Mapping[str, Any],
+    cases: Sequence[Case],
+    unread: Sequence[str] = (),
 ) -> str:
     """What a check found, as plain text: a summary with the data's identity, then a line each.
 
     Args:
-        problems: As `check_cases` returns them.
+        problems: As `check_cases` or `check_file` returns them.
         metadata: As `load_benchmark` returns it.
         cases: The cases that were checked.
+        unread: The ids of those that could not be read. With any, the data has no hash.
     """
     origin = metadata.get("safepyramid", {})
     bad = {problem.case_id for problem in problems}
     sound = sum(case.id not in bad for case in cases)
     lines = [
-        f"{origin.get('source', 'data')}: {sound:,} of {len(cases):,} cases without problems, "
+        f"{origin.get('source', 'data')}: {sound:,} of {len(cases) + len(unread):,} cases "
+        f"without problems, "
         f"{len(problems):,} problem{'s' if len(problems) != 1 else ''}",
         *(f"{key}: {origin[key]}" for key in ("revision", "sha256", "warning") if origin.get(key)),
-        f"data hash: {data_hash(cases)}",
-        *(f"{problem.case_id}: {problem.field}: {problem.message}" for problem in problems),
+        f"data hash: none, {len(unread):,} cases cannot be read"
+        if unread
+        else f"data hash: {data_hash(cases)}",
+        *(": ".join(filter(None, problem)) for problem in problems),
     ]
-    return _writable("\n".join(lines))
-
-
-def _writable(text: str) -> str:
-    """The text with halves of surrogate pairs as escapes."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return "\n".join(map(one_line, lines))
 
 
 Findings = Iterator[tuple[str, str]]
@@ -264,21 +276,23 @@ def _outside(case: Case, numbers: Iterable[int]) -> Findings:
         yield "ground_truth_violations", f"names rules that the policy lacks: {_listed(outside)}"
 
 
-def _ids(cases: Sequence[Case]) -> Iterator[Problem]:
-    seen: dict[str, Case] = {}
-    for case in cases:
-        first = seen.setdefault(case.id.strip().lower(), case)
-        if first is not case:
-            yield Problem(case.id, "id", f"another case has the id {first.id!r}")
+def _ids(ids: Sequence[str]) -> Iterator[Problem]:
+    seen: dict[str, int] = {}
+    for i, id in enumerate(ids):
+        first = seen.setdefault(id.strip().lower(), i)
+        if first != i:
+            yield Problem(id, "id", f"another case has the id {ids[first]!r}")
 
 
-def _pyramids(cases: Sequence[Case]) -> Iterator[Problem]:
+def _pyramids(cases: Sequence[Case], unread: Sequence[str] = ()) -> Iterator[Problem]:
     by_conversation: dict[str, list[Case]] = defaultdict(list)
     for case in cases:
         if case.conversation_id != case.id:
             by_conversation[case.conversation_id.lower()].append(case)
-    expected = set(Level) if len({case.level for case in cases}) > 1 else set()
-    for group in by_conversation.values():
+    every = set(Level) if len({case.level for case in cases}) > 1 else set()
+    known = {conversation_of(id).lower() for id in unread}
+    for name, group in by_conversation.items():
+        expected = set() if name in known else every
         first = group[0]
         levels = [case.level for case in group]
         if missing := expected - set(levels):

@@ -20,6 +20,7 @@ from safepyramid.errors import SafepyramidError
 from safepyramid.options import pairs
 from safepyramid.report.command import report
 from safepyramid.schema import PROTOCOLS
+from safepyramid.terminal import say
 
 LEVELS = ("L0", "L1", "L2")
 
@@ -37,7 +38,7 @@ class _Group(click.Group):
         except SafepyramidError as error:
             if ctx.params.get("debug"):
                 raise
-            click.echo(f"Error: {error}", err=True)
+            say(f"Error: {error}", err=True)
             ctx.exit(1)
 
 
@@ -116,7 +117,7 @@ def main(debug: bool) -> None:
     type=click.IntRange(0),
     default=8,
     show_default=True,
-    help="Retries of a call that failed in transport.",
+    help="Retries of a call that failed in transport; docs/models.md names clients that add their own.",
 )
 @click.option(
     "--timeout",
@@ -175,6 +176,8 @@ def eval_command(**given: Any) -> None:
 
     The same command goes on where an earlier run stopped, and refuses to where data, prompts or
     settings have changed since. Nothing is spent before every check has passed.
+
+    Exits with 1 if no case got a reply. A model's own bad answers are replies.
     """
     from safepyramid.evaluate import Request, plan_text, prepare, run
 
@@ -213,32 +216,42 @@ def eval_command(**given: Any) -> None:
         display=given["display"],
     )
     if given["dry_run"]:
-        click.echo(plan_text(request))
+        say(plan_text(request))
         return
-    from safepyramid.evaluate import summary
+    from safepyramid.evaluate import results_of
+    from safepyramid.outcome import require_replies, summary
+    from safepyramid.runs import local_path
 
     ready = prepare(request)
     log, note = run(request, ready)
-    click.echo(summary(request, ready, log, note))
+    results = results_of(log)
+    say(summary(request, ready, results, local_path(log.location), note))
+    require_replies(results, ready.cases)
 
 
 @main.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True))
 @click.option(
     "--dataset",
-    default="sample",
-    show_default=True,
-    help="The cases that were predicted: `sample`, a file, or a dataset id.",
+    help="`sample`, a file, or a dataset id, all of it. Default: the cases that the files say they were made on, else `sample`.",
+)
+@click.option(
+    "--other-data",
+    is_flag=True,
+    help="Score also where the data is not what a file was made on, as after corrections of it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print every number as JSON.")
-def score(files: Sequence[str], dataset: str, as_json: bool) -> None:
+def score(files: Sequence[str], dataset: str | None, other_data: bool, as_json: bool) -> None:
     """Score result files: Inspect logs, result lines, or per-rule judgment lines.
 
-    Later files override earlier ones for the same case.
+    Later files override earlier ones for the same case. A file that says what data it was made on is
+    not scored on other data.
     """
     from safepyramid.score import render_files, score_files
 
-    click.echo(_json(score_files(files, dataset)) if as_json else render_files(files, dataset))
+    make = score_files if as_json else render_files
+    made = make(files, dataset, other_data=other_data)
+    say(made if isinstance(made, str) else _json(made))
 
 
 @main.command()
@@ -267,14 +280,12 @@ def validate(file: str) -> None:
         from safepyramid.construct.scenarios import scenario_problems
 
         faults = scenario_problems(None if file == "scenarios" else Path(file))
-        click.echo("\n".join([*faults, f"{file}: {len(faults)} problems"]))
+        say("\n".join([*faults, f"{file}: {len(faults)} problems"]))
         sys.exit(1 if faults else 0)
-    from safepyramid.check import check_cases, render_problems
-    from safepyramid.dataset import load_benchmark
+    from safepyramid.check import check_file, render_problems
 
-    metadata, cases = load_benchmark(file)
-    problems = check_cases(cases)
-    click.echo(render_problems(problems, metadata, cases))
+    metadata, found, problems = check_file(file)
+    say(render_problems(problems, metadata, found.cases, found.unread))
     sys.exit(1 if problems else 0)
 
 
@@ -290,7 +301,7 @@ def stats(file: str, as_json: bool) -> None:
     from safepyramid.statistics import render_statistics, statistics
 
     found = statistics(load_benchmark(file)[1])
-    click.echo(_json(found) if as_json else render_statistics(found))
+    say(_json(found) if as_json else render_statistics(found))
 
 
 @main.command()
@@ -342,7 +353,8 @@ for command in (build, batch, table, compare, plot, report):
 def _json(value: Any) -> str:
     import json
 
-    return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
+    # escaped to ASCII, which keeps all that a terminal would act on harmless and exact
+    return json.dumps(value, indent=2, allow_nan=False)
 
 
 if __name__ == "__main__":

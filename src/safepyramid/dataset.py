@@ -1,22 +1,24 @@
 """Benchmark files: load them, filter them, write them, and tell whether two are the same."""
 
-import difflib
 import gc
 import hashlib
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from importlib.resources import files
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from safepyramid.case_files import parse_rows, read_bytes
-from safepyramid.case_rows import as_level, case_to_dict, read_cases
+from safepyramid.case_files import Rows, parse_rows, read_bytes
+from safepyramid.case_rows import Readings, case_to_dict, read_cases, read_rows
 from safepyramid.conversation import parse_conversation, render_conversation
 from safepyramid.errors import DataError
 from safepyramid.hub import download, is_commit, is_dataset_id
-from safepyramid.schema import Case, Level
+from safepyramid.schema import Case
+from safepyramid.selection import select_cases
 
 __all__ = [
     "DATASET",
@@ -89,29 +91,47 @@ def load_benchmark(
             or a filter names what the file does not have or leaves nothing.
     """
     source = _read(dataset, evidence, revision)
-    with _collector_paused():
-        metadata, rows = parse_rows(source.content, source.name)
+    with collector_paused():
+        metadata, rows = _rows(source)
         cases = read_cases(rows, source.name, evidence=evidence)
-    if not cases:
+    selected = select_cases(cases, level=level, domain=domain, limit=limit, ids=ids)
+    return {**metadata, "safepyramid": _provenance(source, len(selected))}, selected
+
+
+def read_benchmark(
+    dataset: str | Path | None = None, *, evidence: bool = False, revision: str | None = None
+) -> tuple[dict[str, Any], Readings]:
+    """As `load_benchmark`, all of a file, and without a stop at rows that are no cases.
+
+    Raises:
+        DataError: The file cannot be had or parsed, or is empty.
+    """
+    source = _read(dataset, evidence, revision)
+    with collector_paused():
+        metadata, rows = _rows(source)
+        found = read_rows(rows, evidence=evidence)
+    return {**metadata, "safepyramid": _provenance(source, len(found.cases))}, found
+
+
+def _rows(source: _Source) -> Rows:
+    parsed = parse_rows(source.content, source.name)
+    if not parsed.rows:
         raise DataError(f"{source.name} holds no cases: give a file with at least one")
-    selected = _filter(cases, level, domain, ids)
-    if limit is not None:
-        if limit < 1:
-            raise DataError(f"limit is {limit}, must be at least 1")
-        selected = selected[:limit]
-    provenance = {
+    return parsed
+
+
+def _provenance(source: _Source, cases: int) -> dict[str, Any]:
+    return {
         "source": source.name,
         "sha256": hashlib.sha256(source.content).hexdigest(),
         "revision": source.revision,
-        "cases": len(selected),
+        "cases": cases,
+        **({"warning": source.warning} if source.warning else {}),
     }
-    if source.warning:
-        provenance["warning"] = source.warning
-    return {**metadata, "safepyramid": provenance}, selected
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Let no garbage collector walk the million objects of a file over and over as they appear."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -162,80 +182,18 @@ def _local(content: bytes, name: str, revision: str | None) -> _Source:
     return _Source(content, name, None)
 
 
-def _filter(
-    cases: list[Case],
-    level: str | int | Iterable[str | int] | None,
-    domain: str | Iterable[str] | None,
-    ids: str | Iterable[str] | None,
-) -> list[Case]:
-    levels, domains, wanted = _levels(level), _domains(domain, cases), _ids(ids, cases)
-    kept = [
-        case
-        for case in cases
-        if (levels is None or case.level in levels)
-        and (domains is None or case.domain in domains)
-        and (wanted is None or case.id in wanted)
-    ]
-    if not kept:
-        chosen = {"level": levels, "domain": domains, "ids": wanted}
-        shown = ", ".join(
-            f"{name} {'/'.join(sorted(values))}" for name, values in chosen.items() if values
-        )
-        present = ", ".join(sorted({case.level for case in cases}))
-        raise DataError(f"no case has {shown}; the file has levels {present}: widen the filter")
-    return kept
+def dataset_of(provenance: Mapping[str, Any]) -> str:
+    """What `load_benchmark` takes to load the same file again.
 
+    Args:
+        provenance: The key `safepyramid` of the metadata that came with the cases.
 
-def _values(value: str | int | Iterable[str | int]) -> list[str]:
-    parts = [value] if isinstance(value, str | int) else value
-    return [item.strip() for part in parts for item in str(part).split(",") if item.strip()]
-
-
-def _levels(level: str | int | Iterable[str | int] | None) -> set[Level] | None:
-    if level is None:
-        return None
-    found = {value: as_level(value) for value in _values(level)}
-    _reject_unknown("level", [v for v, read in found.items() if read is None], list(Level), found)
-    return {read for read in found.values() if read is not None}
-
-
-def _domains(domain: str | Iterable[str] | None, cases: list[Case]) -> set[str] | None:
-    if domain is None:
-        return None
-    known = {_plain(case.domain): case.domain for case in cases}
-    found = {value: known.get(_plain(value)) for value in _values(domain)}
-    unknown = [value for value, read in found.items() if read is None]
-    _reject_unknown("domain", unknown, sorted(known.values()), found)
-    return {read for read in found.values() if read is not None}
-
-
-def _plain(name: str) -> str:
-    return name.strip().lower().replace(" ", "_").replace("-", "_")
-
-
-def _ids(ids: str | Iterable[str] | None, cases: list[Case]) -> set[str] | None:
-    if ids is None:
-        return None
-    wanted = dict.fromkeys(_values(ids))
-    known = {case.id for case in cases}
-    near = (
-        difflib.get_close_matches(unknown, sorted(known), n=3, cutoff=0.0)
-        for unknown in wanted
-        if unknown not in known
-    )
-    nearest = list(dict.fromkeys(name for names in near for name in names))
-    _reject_unknown("case id", [v for v in wanted if v not in known], nearest, wanted)
-    return set(wanted)
-
-
-def _reject_unknown(
-    what: str, unknown: Sequence[str], allowed: Sequence[str], given: Collection[str]
-) -> None:
-    if not given:
-        raise DataError(f"no {what} given: name one, or leave the filter out")
-    if unknown:
-        word = "nearest" if what == "case id" else "allowed"
-        raise DataError(f"unknown {what} {', '.join(unknown)}; {word}: {', '.join(allowed)}")
+    >>> dataset_of({"source": "acme/pyramid/benchmark.json", "revision": "0f3a"})
+    'acme/pyramid@0f3a'
+    """
+    source: str = provenance["source"]
+    revision = provenance.get("revision")
+    return source if revision is None else f"{source.rpartition('/')[0]}@{revision}"
 
 
 def data_hash(cases: Iterable[Case]) -> str:
@@ -276,11 +234,18 @@ def write_benchmark(
         evidence: Whether to write the validators' evidence.
     """
     own = {key: metadata[key] for key in sorted(metadata) if key != "safepyramid"}
-    lines = ",\n".join(
-        _line(case_to_dict(case, evidence=evidence)) for case in sorted(cases, key=lambda c: c.id)
-    )
-    content = f'{{"metadata": {_line(own)},\n"data": [\n{lines}\n]}}\n'
-    _replace(Path(path), lambda temporary: temporary.write_bytes(_utf8(content, path)))
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            file.write(_utf8(f'{{"metadata": {_line(own)},\n"data": [', path))
+            comma = "\n"
+            for case in sorted(cases, key=lambda case: case.id):
+                line = _line(case_to_dict(case, evidence=evidence))
+                file.write(_utf8(comma + line, path))
+                comma = ",\n"
+            file.write(b"\n]}\n")
+
+    _replace(Path(path), write)
 
 
 def write_parquet(path: str | Path, cases: Iterable[Case]) -> None:
@@ -292,16 +257,17 @@ def write_parquet(path: str | Path, cases: Iterable[Case]) -> None:
     import pyarrow
     from pyarrow import parquet
 
-    rows = [case_to_dict(case, evidence=True) for case in sorted(cases, key=lambda c: c.id)]
-    table = pyarrow.table(
-        {
-            name: pyarrow.array(
-                [_line(row[name]) if kind == "json" else row[name] for row in rows],
-                type=pyarrow.list_(pyarrow.int64()) if kind == "numbers" else pyarrow.string(),
-            )
-            for name, kind in _COLUMNS
-        }
-    )
+    columns: dict[str, list[Any]] = {name: [] for name, _ in _COLUMNS}
+    for case in sorted(cases, key=lambda case: case.id):
+        row = case_to_dict(case, evidence=True)
+        for name, kind in _COLUMNS:
+            value = _line(row[name]) if kind == "json" else row[name]
+            columns[name].append(value if kind == "numbers" else _utf8(value, path))
+    arrays = [
+        _numbers(columns.pop(name)) if kind == "numbers" else _texts(columns.pop(name))
+        for name, kind in _COLUMNS
+    ]
+    table = pyarrow.Table.from_arrays(arrays, names=[name for name, _ in _COLUMNS])
     _replace(Path(path), lambda temporary: parquet.write_table(table, temporary))
 
 
@@ -315,6 +281,50 @@ _COLUMNS = (
     ("rubric", "json"),
     ("failure_mode_metadata", "json"),
 )
+
+
+_CHUNK = 1 << 30
+"""Bytes of text in one array: offsets have 31 bits."""
+
+
+def _texts(values: list[bytes]) -> Any:
+    """A column of texts. `pyarrow.array` would do, and import pandas to look at what it is given."""
+    import pyarrow
+
+    chunks: list[list[bytes]] = [[]]
+    size = 0
+    for value in values:
+        if chunks[-1] and size + len(value) > _CHUNK:
+            chunks.append([])
+            size = 0
+        chunks[-1].append(value)
+        size += len(value)
+    return pyarrow.chunked_array(
+        [
+            pyarrow.StringArray.from_buffers(
+                len(chunk), pyarrow.py_buffer(_offsets(chunk)), pyarrow.py_buffer(b"".join(chunk))
+            )
+            for chunk in chunks
+        ]
+    )
+
+
+def _numbers(values: list[list[int]]) -> Any:
+    """A column of lists of whole numbers."""
+    import pyarrow
+
+    flat = array("q", chain.from_iterable(values))
+    items = pyarrow.Array.from_buffers(pyarrow.int64(), len(flat), [None, pyarrow.py_buffer(flat)])
+    return pyarrow.Array.from_buffers(
+        pyarrow.list_(pyarrow.int64()),
+        len(values),
+        [None, pyarrow.py_buffer(_offsets(values))],
+        children=[items],
+    )
+
+
+def _offsets(values: Iterable[Sized]) -> "array[int]":
+    return array("i", accumulate(map(len, values), initial=0))
 
 
 def _line(value: Any) -> str:

@@ -4,6 +4,7 @@ Where the rules of a text begin is decided in `policy_text.py`; `lint_policy` li
 `policy_lint.py` and is reached from here.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
@@ -74,14 +75,16 @@ def resolve(judgments: Iterable[RawJudgment]) -> Resolution:
     """
     ordered = sorted(judgments, key=lambda judgment: judgment.rule)
     rules = {judgment.rule: judgment for judgment in ordered}
-    _check_judgments(ordered, rules)
     modifiers = [judgment for judgment in ordered if judgment.type.is_modifier]
+    _check_judgments(ordered, rules, modifiers)
     active = _active(modifiers)
     waived = _named(modifiers, RuleType.EXCEPTION, active)
     unmet = _unmet(modifiers, active)
     tightened = _named(modifiers, RuleType.CONDITIONAL, active & unmet)
 
-    base = {rule: judgment for rule, judgment in rules.items() if not judgment.type.is_modifier}
+    base = dict(rules)
+    for modifier in modifiers:
+        del base[modifier.rule]
     standing = base.keys() - waived
     broken = {rule for rule in standing if base[rule].broken}
     exceptions = {j.rule for j in modifiers if j.type is RuleType.EXCEPTION}
@@ -93,16 +96,18 @@ def resolve(judgments: Iterable[RawJudgment]) -> Resolution:
     )
 
 
-def _check_judgments(ordered: list[RawJudgment], rules: dict[int, RawJudgment]) -> None:
-    numbers = [judgment.rule for judgment in ordered]
-    if twice := sorted({n for n in numbers if numbers.count(n) > 1}):
+def _check_judgments(
+    ordered: list[RawJudgment], rules: dict[int, RawJudgment], modifiers: list[RawJudgment]
+) -> None:
+    if len(rules) < len(ordered):
+        counts = Counter(judgment.rule for judgment in ordered)
+        twice = [rule for rule, count in counts.items() if count > 1]
         raise DataError(
             f"rules judged more than once: {_listed(twice)}; give each rule one judgment"
         )
     missing = [
         f"{judgment.rule} -> {target}"
-        for judgment in ordered
-        if judgment.type.is_modifier
+        for judgment in modifiers
         for target in judgment.modifies
         if target not in rules
     ]
@@ -115,23 +120,24 @@ def _check_judgments(ordered: list[RawJudgment], rules: dict[int, RawJudgment]) 
 def _active(modifiers: list[RawJudgment]) -> set[int]:
     """Activity flows from each exception to the modifiers that it names, so that order decides."""
     triggered = {judgment.rule for judgment in modifiers if judgment.triggered}
-    waivers: dict[int, set[int]] = {judgment.rule: set() for judgment in modifiers}
+    own = {judgment.rule for judgment in modifiers}
+    waivers: dict[int, set[int]] = {}
     for judgment in modifiers:
         if judgment.type is RuleType.EXCEPTION:
             for target in judgment.modifies:
-                if target in waivers:
-                    waivers[target].add(judgment.rule)
+                if target in own:
+                    waivers.setdefault(target, set()).add(judgment.rule)
     try:
-        order = list(TopologicalSorter(waivers).static_order())
+        order = list(TopologicalSorter(dict(sorted(waivers.items()))).static_order())
     except CycleError as error:
         circle = sorted(set(error.args[1]))
         raise DataError(
             f"exceptions waive each other in a circle: rules {_listed(circle)}; "
             "let one of them no longer name another"
         ) from error
-    active: set[int] = set()
+    active = triggered - waivers.keys()
     for rule in order:
-        if rule in triggered and not waivers[rule] & active:
+        if rule in triggered and not waivers.get(rule, set()) & active:
             active.add(rule)
     return active
 

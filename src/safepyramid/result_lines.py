@@ -111,6 +111,32 @@ def write_lines(path: str | Path, lines: Iterable[Mapping[str, Any]]) -> int:
     return len(rows)
 
 
+_HEADER = {
+    **dict.fromkeys(
+        ("model", "guard", "harness", "prompts_hash", "data_hash", "dataset", "created"), str
+    ),
+    "safepyramid": str,
+    "config": dict,
+    "options": dict,
+}
+"""What the keys of a header hold, where they are there."""
+
+
+def check_header(line: Mapping[str, Any], where: str) -> None:
+    """Check the keys of a header that others read.
+
+    Raises:
+        DataError: One has a value that it cannot have.
+    """
+    for key, kind in _HEADER.items():
+        value = line.get(key)
+        if value is not None and not isinstance(value, kind):
+            allowed = "a text" if kind is str else "an object"
+            raise DataError(
+                f"{where}: {key} is {str(value)[:60]!r} in a header; allowed: {allowed}, or null"
+            )
+
+
 def to_prediction(line: Mapping[str, Any], where: str) -> Prediction:
     """Read a per-policy line.
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from safepyramid.errors import DataError
 from safepyramid.result_lines import (
+    check_header,
     from_judgment,
     from_prediction,
     read_lines,
@@ -54,6 +55,8 @@ class Results:
     """Case id -> prediction, for the cases that have a line."""
     headers: tuple[Mapping[str, Any], ...] = ()
     """The header lines, in order."""
+    header_files: tuple[str, ...] = field(default=(), compare=False)
+    """The file of each header; empty where lines came without a file."""
     notes: tuple[str, ...] = ()
     """What a reader of the numbers should know, one line each."""
 
@@ -67,6 +70,9 @@ class _Run:
     """Where the protocol was first seen."""
     models: dict[str, None] = field(default_factory=dict)
     headers: list[Mapping[str, Any]] = field(default_factory=list)
+    file: str = ""
+    """What is being read."""
+    header_files: list[str] = field(default_factory=list)
     cases: dict[str, Prediction | dict[int, Judgment]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -94,6 +100,7 @@ def read_results(paths: Iterable[str | Path]) -> Results:
     """
     run = _Run()
     for path in paths:
+        run.file = str(path)
         _take_lines(run, read_lines(path, run.notes))
     return _results(run)
 
@@ -135,6 +142,7 @@ def _results(run: _Run) -> Results:
             for case_id, said in run.cases.items()
         },
         headers=tuple(run.headers),
+        header_files=tuple(run.header_files),
         notes=(*run.notes, *_mixture(run)),
     )
 
@@ -151,6 +159,7 @@ def _mixture(run: _Run) -> list[str]:
 
 
 def _take_header(run: _Run, line: Mapping[str, Any], where: str) -> Protocol | None:
+    check_header(line, where)
     protocol: Protocol | None = line.get("protocol")
     if protocol not in (None, *PROTOCOLS):
         raise DataError(f"{where}: protocol {protocol!r}; allowed: {', '.join(PROTOCOLS)}")
@@ -159,6 +168,7 @@ def _take_header(run: _Run, line: Mapping[str, Any], where: str) -> Protocol | N
     if line.get("model"):
         run.models[str(line["model"])] = None
     run.headers.append(line)
+    run.header_files.append(run.file)
     return protocol
 
 
@@ -306,7 +316,8 @@ def write_results(
         path: Where to; a file that is there is replaced.
         predictions: One per case, in the order of the lines.
         model: The model's name.
-        header: Further keys of the header line: guard, prompts_hash, data_hash, ….
+        header: Further keys of the header line: guard, prompts_hash, data_hash, and `dataset` and
+            `selection` (level, domain, limit), which say what data that hash is of; ….
     """
     lines = [_header("per_policy", model, header)]
     lines += [from_prediction(p, model) for p in predictions if p.state is not State.MISSING]

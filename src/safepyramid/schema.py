@@ -188,7 +188,7 @@ class Reply:
     """A thinking block that the provider keeps apart."""
     stop_reason: str = "stop"
     """As Inspect names it: stop, max_tokens, model_length, content_filter, tool_calls, unknown.
-    From a result file also the server's own word, where Inspect has none for it."""
+    Where Inspect has no name for it, the server's own word, if the server gave one."""
     logprobs: tuple[Mapping[str, float], ...] = ()
     """Per generated token: its alternatives and their natural-log probabilities."""
     output_tokens: int | None = None

@@ -1,25 +1,18 @@
 """From result files and a dataset to the numbers of `safepyramid score`, and to a text table."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from math import comb
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from safepyramid.dataset import load_benchmark
+from safepyramid.made_on import data_of
+from safepyramid.metrics.baselines import baseline_rows
 from safepyramid.metrics.failures import FAILURE_MODES, count_errors, count_failure_modes
-from safepyramid.metrics.rulesets import EPSILONS, RMR_TAUS, tolerance
-from safepyramid.metrics.summary import (
-    GROUPS,
-    POOLED,
-    Record,
-    RuleRecord,
-    ratio,
-    rule_metrics,
-    summarize,
-)
+from safepyramid.metrics.summary import GROUPS, Record, RuleRecord, rule_metrics, summarize
 from safepyramid.results import Results, fit_to_cases, read_results
-from safepyramid.schema import Case, Level, Prediction, Protocol, RuleType, State
+from safepyramid.schema import Case, Level, Prediction, RuleType, State
+from safepyramid.selection import select_cases
+from safepyramid.terminal import one_line
 
 log = logging.getLogger(__name__)
 
@@ -28,10 +21,11 @@ Filter = str | Iterable[str] | None
 
 def score_files(
     files: Iterable[str | Path],
-    dataset: str | Path | None,
+    dataset: str | Path | None = None,
     *,
     level: Filter = None,
     domain: Filter = None,
+    other_data: bool = False,
 ) -> dict[str, Any]:
     """Score the result files of one run.
 
@@ -40,47 +34,54 @@ def score_files(
 
     Args:
         files: Inspect logs, result lines or per-rule judgment lines; later ones override earlier ones.
-        dataset: As for `load_benchmark`.
+        dataset: As for `load_benchmark`; all its cases count, those without a result as missing. If
+            not given, the data that the files name, of which the cases count that were asked; the
+            bundled sample where they name none.
         level: Score these levels only, as for `load_benchmark`. Results of other cases may be there.
         domain: Score these domains only.
+        other_data: Warn, and do not stop, where the dataset is not what a file was made on.
 
     Returns:
         As `score_results`.
 
     Raises:
-        DataError: A file cannot be used, results name a case that the dataset does not have, or a
-            filter leaves no case.
+        DataError: A file cannot be used or was made on other data, the files name several datasets,
+            results name a case that the dataset does not have, or a filter leaves no case.
     """
-    return _score(*_load(files, dataset, level, domain))
+    return _score(*_load(files, dataset, level, domain, other_data))
 
 
 def render_files(
     files: Iterable[str | Path],
-    dataset: str | Path | None,
+    dataset: str | Path | None = None,
     *,
     level: Filter = None,
     domain: Filter = None,
+    other_data: bool = False,
 ) -> str:
     """Score the result files of one run as a text table, baselines beside it.
 
     Takes what `score_files` takes.
     """
-    results, cases = _load(files, dataset, level, domain)
+    results, cases = _load(files, dataset, level, domain, other_data)
     baselines = baseline_rows(cases, protocol=results.protocol)
     return render_score(_score(results, cases), baselines=baselines)
 
 
 def _load(
-    files: Iterable[str | Path], dataset: str | Path | None, level: Filter, domain: Filter
+    files: Iterable[str | Path],
+    dataset: str | Path | None,
+    level: Filter,
+    domain: Filter,
+    other_data: bool,
 ) -> tuple[Results, list[Case]]:
     results = read_results(files)
-    _, every = load_benchmark(dataset)
-    cases = every
+    every, cases, notes = data_of(results, dataset, other_data=other_data)
     if level is not None or domain is not None:
-        _, cases = load_benchmark(dataset, level=level, domain=domain)
+        cases = select_cases(cases, level=level, domain=domain)
     results = fit_to_cases(results, cases, known=[case.id for case in every])
-    for note in results.notes:
-        log.warning(note)
+    for note in (*notes, *results.notes):
+        log.warning("%s", one_line(note))
     return results, cases
 
 
@@ -134,112 +135,19 @@ def to_record(case: Case, prediction: Prediction) -> Record:
 
 
 def to_rule_records(case: Case, prediction: Prediction) -> Iterator[RuleRecord]:
-    """The judgments of a prediction beside the truth, but for those on conditionals or on no rule."""
+    """The judgments of a prediction beside the truth, but for those on conditionals or on no rule.
+
+    A guard that judges without calls gives the set alone: that is a verdict on every target.
+    """
     types = case.rule_types
-    for judgment in prediction.judgments:
-        kind = types.get(judgment.rule)
+    verdicts = {j.rule: j.verdict.violated for j in prediction.judgments}
+    if not verdicts and prediction.violated is not None:
+        verdicts = {rule: rule in prediction.violated for rule in types}
+    for rule, violated in verdicts.items():
+        kind = types.get(rule)
         if kind is not None and kind is not RuleType.CONDITIONAL:
-            gold = judgment.rule in case.ground_truth_violations
-            yield RuleRecord(case.level, kind, gold, judgment.verdict.violated)
-
-
-def baseline_rows(
-    cases: Sequence[Case], *, protocol: Protocol = "per_policy"
-) -> dict[str, dict[str, dict[str, Any]]]:
-    """What needs no guard: the scores of three trivial answers on the same cases.
-
-    `none` calls no rule violated; `all` calls every rule violated, in the per-rule protocol every
-    rule but the conditionals; `random` calls each of these violated with the share of them that is
-    violated at that level. Its values are the expected ones, not a draw.
-
-    Returns:
-        Name -> L0, L1, L2 and ALL -> cell with at least `total`, `scored`, `rmr`, `rmr_at`, `rdr` and
-        `rmr_lower_bound`.
-    """
-    targets = {
-        case.id: {
-            rule
-            for rule, kind in case.rule_types.items()
-            if protocol == "per_policy" or kind is not RuleType.CONDITIONAL
-        }
-        for case in cases
-    }
-    answers: dict[str, Callable[[Case], Set[int]]] = {
-        "none": lambda case: frozenset(),
-        "all": lambda case: targets[case.id],
-    }
-    rows: dict[str, dict[str, dict[str, Any]]] = {
-        name: summarize(
-            to_record(case, Prediction(case.id, State.ANSWERED, frozenset(answer(case))))
-            for case in cases
-        )["groups"]
-        for name, answer in answers.items()
-    }
-    by_level = {
-        level.value: [
-            (
-                len(targets[case.id] - case.ground_truth_violations),
-                len(case.ground_truth_violations),
-            )
-            for case in cases
-            if case.level is level
-        ]
-        for level in Level
-    }
-    return {**rows, "random": _random_groups(by_level)}
-
-
-def _random_groups(by_level: Mapping[str, Sequence[tuple[int, int]]]) -> dict[str, dict[str, Any]]:
-    """Expected cells of guessing each rule with its level's rate.
-
-    Args:
-        by_level: Level -> per case: rules that are not violated, rules that are.
-    """
-    pooled = [0.0] * (len(EPSILONS) + 2)
-    cells = {}
-    total = 0
-    for level, sizes in by_level.items():
-        sums = _random_sums(sizes)
-        cells[level] = _random_cell(len(sizes), sums)
-        pooled = [a + b for a, b in zip(pooled, sums, strict=True)]
-        total += len(sizes)
-    return {**cells, POOLED: _random_cell(total, pooled)}
-
-
-def _random_sums(sizes: Sequence[tuple[int, int]]) -> list[float]:
-    """Expected matches at each τ, then expected errors and expected union size, over cases."""
-    violated = sum(gold for _, gold in sizes)
-    rules = sum(clean + gold for clean, gold in sizes)
-    rate = violated / rules if rules else 0.0
-    sums = [
-        sum(
-            _at_most(tolerance(gold, epsilon), clean, rate)
-            * _at_most(tolerance(gold, epsilon), gold, 1 - rate)
-            for clean, gold in sizes
-        )
-        for epsilon in EPSILONS.values()
-    ]
-    false_positives = rate * (rules - violated)
-    return [*sums, false_positives + (1 - rate) * violated, false_positives + violated]
-
-
-def _at_most(k: int, n: int, p: float) -> float:
-    """The chance of at most k successes in n independent tries."""
-    return sum(comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(min(k, n) + 1))
-
-
-def _random_cell(total: int, sums: Sequence[float]) -> dict[str, Any]:
-    *matched, wrong, union = sums
-    at = {tau: ratio(count, total) for tau, count in zip(EPSILONS, matched, strict=True)}
-    rmr = ratio(sum(at[tau] or 0.0 for tau in RMR_TAUS), len(RMR_TAUS)) if total else None
-    return {
-        "total": total,
-        "scored": total,
-        "rmr": rmr,
-        "rmr_at": at,
-        "rdr": ratio(wrong, union),
-        "rmr_lower_bound": rmr,
-    }
+            gold = rule in case.ground_truth_violations
+            yield RuleRecord(case.level, kind, gold, violated)
 
 
 def render_score(

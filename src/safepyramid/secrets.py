@@ -3,6 +3,8 @@
 import os
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 REMOVED = "[secret removed]"
 """What stands in a secret's place."""
@@ -51,21 +53,76 @@ def make_scrub(environ: Mapping[str, str] | None = None) -> Callable[[str], str]
     Args:
         environ: The environment; the process's own if not given.
     """
-    values = secret_values(environ)
-    known = re.compile("|".join(map(re.escape, values))) if values else None
+    without_known = make_known_scrub(environ)
 
     def scrub(text: str) -> str:
-        if known is not None:
-            text = known.sub(REMOVED, text)
-        return _AFTER.sub(_keep, _WHOLE.sub(REMOVED, text))
+        return _AFTER.sub(_keep, _WHOLE.sub(REMOVED, without_known(text)))
 
     return scrub
+
+
+def make_known_scrub(environ: Mapping[str, str] | None = None) -> Callable[[str], str]:
+    """Make the function that takes the environment's own secrets out of a text, and no others.
+
+    For texts of models, in which what only looks like a key belongs to the story.
+
+    Args:
+        environ: As for `make_scrub`.
+    """
+    values = secret_values(environ)
+    if not values:
+        return lambda text: text
+    known = re.compile("|".join(map(re.escape, values)))
+    return lambda text: known.sub(REMOVED, text)
 
 
 def scrubbed(text: str, length: int) -> str:
     """The beginning of a text as one line, without anything that is or looks like a key."""
     text = " ".join(make_scrub()(text).split())
     return text if len(text) <= length else f"{text[:length]}…"
+
+
+_NO_SECRET = re.compile(r"cache_key$", re.IGNORECASE)
+_SENT = re.compile(
+    r"(?:^|_)(?:AUTH|AUTHORIZATION|COOKIE|BEARER|SIG|SIGNATURE)(?:$|_)", re.IGNORECASE
+)
+"""Further names under which requests carry secrets."""
+
+
+def secret_in(value: Any, name: str = "") -> str | None:
+    """Where a nested value of maps and lists holds what is named or looks like a secret.
+
+    Returns:
+        The dotted name of the first; None if there is none.
+
+    >>> secret_in({"extra_headers": {"X-Api-Key": "abc"}, "max_tokens": 10})
+    'extra_headers.X-Api-Key'
+    """
+    if isinstance(value, str):
+        named = bool(value) and names_secret(name.rpartition(".")[2])
+        return name if named or make_scrub()(value) != value else None
+    if isinstance(value, Mapping):
+        inner = [(f"{name}.{key}".removeprefix("."), each) for key, each in value.items()]
+    elif isinstance(value, list | tuple):
+        inner = [(name, each) for each in value]
+    else:
+        return None
+    found = (secret_in(each, place) for place, each in inner)
+    return next((place for place in found if place is not None), None)
+
+
+def names_secret(name: str) -> bool:
+    """Whether a variable, header or parameter is named like one that holds a secret."""
+    plain = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).replace("-", "_")
+    return bool(_NAME.search(plain) or _SENT.search(plain)) and not _NO_SECRET.search(plain)
+
+
+def has_secret(url: str) -> bool:
+    """Whether an address holds a user or password, or a parameter that is named like a secret."""
+    parts = urlsplit(url)
+    return "@" in parts.netloc or any(
+        names_secret(name) and value for name, value in parse_qsl(parts.query)
+    )
 
 
 def secret_values(environ: Mapping[str, str] | None = None) -> list[str]:

@@ -13,21 +13,9 @@ from safepyramid.conversation import parse_conversation
 from safepyramid.errors import DataError
 from safepyramid.policy import parse_policy
 from safepyramid.schema import Case, RubricEntry, Rule
+from safepyramid.terminal import one_line, printable
 
 _ROLES = {"user": ("User", "cyan"), "chatbot": ("Chatbot", "green")}
-
-# Texts come from models and strangers: an escape sequence could rewrite the terminal, a direction
-# mark could reverse a sentence.
-_CONTROLS = dict.fromkeys(
-    [
-        *(code for code in range(0x20) if chr(code) not in "\t\n"),
-        *range(0x7F, 0xA0),
-        *range(0x202A, 0x202F),
-        *range(0x2066, 0x206A),
-        *range(0xD800, 0xE000),  # Half of a surrogate pair cannot be written at all.
-    ],
-    "\N{REPLACEMENT CHARACTER}",
-)
 
 
 def render_case(case: Case, *, width: int | None = None, labels: bool = False) -> RenderableType:
@@ -42,7 +30,7 @@ def render_case(case: Case, *, width: int | None = None, labels: bool = False) -
         What `rich` can print. Nothing in the case's texts is read as markup or as a control code.
     """
     parts: list[RenderableType] = [
-        Text(_safe(f"{case.id}   {case.domain}   {case.level}"), style="bold"),
+        Text(one_line(f"{case.id}   {case.domain}   {case.level}"), style="bold"),
         _heading("Conversation"),
         _conversation(case.conversation),
         _heading("Policy"),
@@ -58,10 +46,6 @@ def _heading(title: str) -> RenderableType:
     return Group(Text(), Line(title, align="left", characters="-", style="dim"))
 
 
-def _safe(text: str) -> str:
-    return text.replace("\r\n", "\n").translate(_CONTROLS)
-
-
 def _grid(columns: int) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
     for _ in range(columns):
@@ -74,7 +58,7 @@ def _conversation(text: str) -> RenderableType:
     try:
         turns = parse_conversation(text)
     except DataError:
-        return Text(_safe(text) or "(empty)")
+        return Text(printable(text) or "(empty)")
     grid = _grid(2)
     for turn in turns:
         name, color = _ROLES[turn.role]
@@ -82,7 +66,7 @@ def _conversation(text: str) -> RenderableType:
         grid.add_row(
             Text(number, style="dim", justify="right"),
             Text(name, style=f"bold {color}"),
-            Text(_safe(turn.text), style=color),
+            Text(printable(turn.text), style=color),
         )
     return grid
 
@@ -91,11 +75,11 @@ def _policy(case: Case, labels: bool) -> Iterator[RenderableType]:
     try:
         policy = parse_policy(case.policy, case.framework)
     except DataError:
-        yield Text(_safe(case.policy))
+        yield Text(printable(case.policy))
         return
     for part, style in ((policy.instruction, "none"), (policy.framework, "italic")):
         if part:
-            yield Text(_safe(part), style=style)
+            yield Text(printable(part), style=style)
             yield Text()
     grid = _grid(2 if labels else 1)
     for rule in policy.rules:
@@ -104,7 +88,7 @@ def _policy(case: Case, labels: bool) -> Iterator[RenderableType]:
         cells = [Text(f"{rule.number}.", style=style, justify="right")]
         if labels:
             cells.append(Text(_label(case, rule.number), style=style if violated else "dim"))
-        grid.add_row(*cells, Text(_safe(rule.text + _note(rule)), style=style))
+        grid.add_row(*cells, Text(printable(rule.text + _note(rule)), style=style))
     yield grid
 
 
@@ -141,7 +125,7 @@ def _truth(case: Case) -> Iterator[RenderableType]:
             pairs = ", ".join(map(str, entry.paired_with))
             flags = "".join(f"; {key}: {value}" for key, value in entry.flags.items())
             grid.add_row(
-                Text(f"rule {entry.rule}", style="dim"), Text(_safe(f"acts on {pairs}{flags}"))
+                Text(f"rule {entry.rule}", style="dim"), Text(printable(f"acts on {pairs}{flags}"))
             )
     yield grid
     for entry in case.rubric:
@@ -153,7 +137,7 @@ def _evidence(entry: RubricEntry) -> Iterator[RenderableType]:
     yield Text()
     yield Text(f"Evidence on rule {entry.rule}", style="bold red" if entry.violated else "bold")
     for line in _lines(entry.evidence, 1):
-        yield Text(_safe(line))
+        yield Text(printable(line))
 
 
 def _lines(value: Any, depth: int) -> Iterator[str]:

@@ -1,20 +1,18 @@
 """What a benchmark holds, in numbers, and what one scores on it without reading it."""
 
-import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 from safepyramid.conversation import parse_conversation
 from safepyramid.errors import DataError
-from safepyramid.schema import Case, Level, RuleType, State
+from safepyramid.metrics.baselines import baseline_rows
+from safepyramid.schema import Case, Level, RuleType
+from safepyramid.terminal import one_line
 from safepyramid.tokens import estimate_tokens
 
 ALL = "ALL"
-BASELINES = ("none", "all", "random")
-RANDOM_DRAWS = 20
-"""The random baseline is the mean over so many guesses per case, drawn with a fixed seed."""
 
 
 def statistics(cases: Iterable[Case]) -> dict[str, Any]:
@@ -30,9 +28,9 @@ def statistics(cases: Iterable[Case]) -> dict[str, Any]:
         `violated_per_policy` and `input_tokens` (policy and conversation, estimated: see
         `estimate_tokens`) as `mean` and `max`; `turns_mean` (exchanges of user and chatbot; None
         where no conversation can be read); `positive_share` (violated of all rules, 0 to 1).
-        `conversations` and `domains` (name -> cases). `baselines`: "none" (nothing is violated),
-        "all" (everything is) and "random" (each rule with its level's positive share) -> L0, L1,
-        L2 and ALL -> `rmr`, `rmr_at_1`, `rdr` and `rule_accuracy`, fractions.
+        `conversations` and `domains` (name -> cases). `baselines`: the names of
+        `metrics.baselines` -> L0, L1, L2 and ALL -> `rmr`, `rmr_at_1`, `rdr` and `rule_accuracy`,
+        fractions, in expectation.
     """
     cases = list(cases)
     groups = {level.value: [c for c in cases if c.level is level] for level in Level} | {ALL: cases}
@@ -45,7 +43,7 @@ def statistics(cases: Iterable[Case]) -> dict[str, Any]:
         "levels": levels,
         "conversations": len({case.conversation_id for case in cases}),
         "domains": dict(sorted(Counter(case.domain for case in cases).items())),
-        "baselines": _baselines(groups, {n: row["positive_share"] for n, row in levels.items()}),
+        "baselines": _baselines(cases),
     }
 
 
@@ -93,48 +91,18 @@ def _distinct_rules(cases: Iterable[Case]) -> dict[str, int]:
     return counts
 
 
-def _baselines(
-    groups: Mapping[str, Sequence[Case]], shares: Mapping[str, float | None]
-) -> dict[str, dict[str, dict[str, float | None]]]:
-    generator = random.Random(0)
-
-    def guess(case: Case) -> set[int]:
-        share = shares[case.level.value] or 0.0
-        return {entry.rule for entry in case.rubric if generator.random() < share}
-
-    predictors: dict[str, tuple[Callable[[Case], set[int]], int]] = {
-        "none": (lambda _: set(), 1),
-        "all": (lambda case: {entry.rule for entry in case.rubric}, 1),
-        "random": (guess, RANDOM_DRAWS),
-    }
-    return {name: _score(groups[ALL], *predictors[name]) for name in BASELINES}
-
-
-def _score(
-    cases: Sequence[Case], predict: Callable[[Case], set[int]], draws: int
-) -> dict[str, dict[str, float | None]]:
-    from safepyramid.metrics.summary import Record, summarize
-
-    records = []
-    right, rules = Counter[str](), Counter[str]()
-    for case in cases:
-        for _ in range(draws):
-            predicted, gold = frozenset(predict(case)), case.ground_truth_violations
-            records.append(
-                Record(case.id, case.level, case.domain, gold, State.ANSWERED, predicted)
-            )
-            for name in (case.level.value, ALL):
-                right[name] += len(case.rubric) - len(predicted ^ gold)
-                rules[name] += len(case.rubric)
-    cells = summarize(records)["groups"]
+def _baselines(cases: Sequence[Case]) -> dict[str, dict[str, dict[str, float | None]]]:
     return {
         name: {
-            "rmr": cell["rmr"],
-            "rmr_at_1": cell["rmr_at"]["1.0"],
-            "rdr": cell["rdr"],
-            "rule_accuracy": right[name] / rules[name] if rules[name] else None,
+            level: {
+                "rmr": cell["rmr"],
+                "rmr_at_1": cell["rmr_at"]["1.0"],
+                "rdr": cell["rdr"],
+                "rule_accuracy": cell["rule_accuracy"],
+            }
+            for level, cell in cells.items()
         }
-        for name, cell in cells.items()
+        for name, cells in baseline_rows(cases).items()
     }
 
 
@@ -168,7 +136,7 @@ def render_statistics(stats: Mapping[str, Any]) -> str:
             ("rules right, %", "rule_accuracy"),
         )
     ]
-    domains = ", ".join(f"{name} {count}" for name, count in stats["domains"].items())
+    domains = one_line(", ".join(f"{name} {count}" for name, count in stats["domains"].items()))
     return "\n\n".join(
         (
             f"{stats['conversations']:,} conversations; cases by domain: {domains or 'none'}",

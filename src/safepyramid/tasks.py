@@ -8,6 +8,7 @@ it measures; how to run (temperature, effort, connections, limits) is Inspect's.
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from inspect_ai import Task, task
@@ -18,14 +19,25 @@ from inspect_ai.solver import Solver
 from safepyramid import __version__
 from safepyramid.check import require_clean
 from safepyramid.dataset import case_to_dict, data_hash, load_benchmark
-from safepyramid.guards import check_protocol, load_guard
+from safepyramid.guards import load_guard
 from safepyramid.prompts.render import prompts_hash
 from safepyramid.schema import Case, Protocol
-from safepyramid.scorers import rule_set
+from safepyramid.scorers import ASKED, rule_set
 from safepyramid.solvers import ask_policy, ask_rules
 
 TASK_VERSION = "1-A"
 """The number changes when results stop being comparable, the letter with the interface."""
+
+_batch: Any = None
+
+
+def set_batch(batch: Any) -> None:
+    """Have the tasks that are made from now on in this process use batches, by Inspect's setting.
+
+    A task's own setting is the only one that Inspect takes over on a retry as well.
+    """
+    global _batch
+    _batch = batch
 
 
 @task
@@ -106,15 +118,14 @@ def _task(
     ask: Solver,
 ) -> Task:
     made = load_guard(how["guard"], how["prompts"], how["options"], structured=how["structured"])
-    check_protocol(made, protocol)
+    settings = made.settings(protocol)
     source, cases = load_benchmark(dataset, level=level, domain=domain, limit=limit_cases)
     require_clean(cases)
-    adapter = made.per_policy if protocol == "per_policy" else made.per_rule
     return Task(
-        dataset=MemoryDataset([sample_of(case) for case in cases], name=source_name(dataset)),
+        dataset=MemoryDataset([sample_of(case, how) for case in cases], name=source_name(dataset)),
         solver=ask,
         scorer=rule_set(**how),
-        config=GenerateConfig(**(adapter.config if adapter else {})),
+        config=GenerateConfig(**settings, batch=_batch),
         fail_on_error=False,
         score_on_error=True,
         version=TASK_VERSION,
@@ -134,8 +145,13 @@ def source_name(dataset: str | None) -> str:
     return "SafePyramid" if dataset is None else dataset.rstrip("/").rpartition("/")[2]
 
 
-def sample_of(case: Case) -> Sample:
+def sample_of(case: Case, how: Mapping[str, Any]) -> Sample:
     """A case as a sample. The model's messages are rendered by the solver.
+
+    Args:
+        case: Any case.
+        how: What `load_guard` takes to make the guard that is asked; the scorer reads an old log by
+            it.
 
     The case travels as one JSON text in a list: Inspect copies and abridges metadata many times a
     sample, and either a tree or a long bare text would cost a third of a sample's time.
@@ -147,6 +163,7 @@ def sample_of(case: Case) -> Sample:
         target=[str(rule) for rule in row["ground_truth_violations"]],
         metadata={
             **{name: row[name] for name in ("domain", "level", "ground_truth_violations")},
+            ASKED: [json.dumps(dict(how))],
             "case": [json.dumps(row, ensure_ascii=False)],
         },
     )

@@ -36,13 +36,19 @@ def load_templates(prefix: str, folder: str | Path | None = None) -> dict[str, s
         for entry in resources.files("safepyramid.prompts").iterdir()
         if entry.name.startswith(f"{prefix}-") and entry.name.endswith(_SUFFIX)
     }
-    return ours if folder is None else ours | _replacements(ours, Path(folder))
+    return ours if folder is None else replaced(ours, folder)
 
 
-def _replacements(ours: Mapping[str, str], folder: Path) -> dict[str, str]:
+def replaced(ours: Mapping[str, str], folder: str | Path) -> dict[str, str]:
+    """Templates by name, with those of a folder in place of their namesakes.
+
+    Raises:
+        GuardError: as `load_templates` does.
+    """
+    folder = Path(folder)
     if not folder.is_dir():
         raise GuardError(f"prompts: {str(folder)!r} is no folder; give one that holds templates")
-    replaced = {}
+    found = {}
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
         if path.stem not in ours:
             raise GuardError(
@@ -51,13 +57,13 @@ def _replacements(ours: Mapping[str, str], folder: Path) -> dict[str, str]:
             )
         text = _read(path)
         _require_gaps(path.name, text, gaps(ours[path.stem]))
-        replaced[path.stem] = text
-    if not replaced:
+        found[path.stem] = text
+    if not found:
         raise GuardError(
             f"prompts: {str(folder)!r} holds no template; allowed: "
             f"{', '.join(f'{name}{_SUFFIX}' for name in sorted(ours))}"
         )
-    return replaced
+    return {**ours, **found}
 
 
 def _read(path: Path) -> str:
