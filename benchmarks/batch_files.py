@@ -16,10 +16,10 @@ from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 
-from safepyramid.batch import BatchRun, open_batch
-from safepyramid.batch_files import write_batch
-from safepyramid.batch_results import read_batch
-from safepyramid.dataset import load_benchmark, write_benchmark
+from safepyramid.batch.files import write_batch
+from safepyramid.batch.results import read_batch
+from safepyramid.batch.write import BatchRun, open_batch
+from safepyramid.dataset.load import load_benchmark, write_benchmark
 from safepyramid.solvers import rule_questions
 
 JUDGMENTS = 60_771

@@ -5,7 +5,8 @@
 
 A local server answers every call after the latency. The ideal is calls × latency / connections.
 The server runs in a process of its own, on the same machine: its processor time is not counted,
-but it takes a share of the cores.
+but it takes a share of the cores. `wall` is the whole command, from its start to its table, without
+the trial call; `eval` is from the first case to the last.
 """
 
 import argparse
@@ -17,9 +18,12 @@ import sys
 import tempfile
 import time
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
-from safepyramid.dataset import load_benchmark, write_benchmark
+from inspect_ai.log import read_eval_log
+
+from safepyramid.dataset.load import load_benchmark, write_benchmark
 from safepyramid.schema import Case, RuleType
 
 SERVER = """
@@ -83,13 +87,17 @@ def main() -> None:
             *(sys.executable, "-m", "safepyramid.cli", "eval", "--protocol", given.protocol),
             *("--dataset", str(data), "--model", "openai-api/local/m", "--log-dir", folder),
             *("--model-base-url", f"http://127.0.0.1:{port}/v1"),
-            *("--max-connections", str(given.connections)),
+            *("--max-connections", str(given.connections), "--no-trial"),
         ]
         started = time.monotonic()
         done = subprocess.run(command, env={**os.environ, "LOCAL_API_KEY": "none"}, check=False)
         wall = time.monotonic() - started
         server.kill()
         server.wait()
+        (log,) = Path(folder).glob("*.eval")
+        stats = read_eval_log(str(log), header_only=True).stats
+    began, ended = map(datetime.fromisoformat, (stats.started_at, stats.completed_at))
+    inside = (ended - began).total_seconds()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     ideal = calls * given.latency / given.connections
     print(
@@ -104,6 +112,8 @@ def main() -> None:
                 "wall_s": round(wall, 1),
                 "ideal_s": round(ideal, 1),
                 "wall_to_ideal": round(wall / ideal, 2) if ideal else None,
+                "eval_s": inside,
+                "eval_to_ideal": round(inside / ideal, 2) if ideal else None,
                 "peak_memory_mib": round(used.ru_maxrss / 1024),
             }
         )

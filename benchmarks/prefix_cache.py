@@ -14,7 +14,7 @@ import sys
 import time
 from urllib.request import Request, urlopen
 
-from safepyramid.dataset import load_benchmark
+from safepyramid.dataset.load import load_benchmark
 from safepyramid.guards import load_guard
 from safepyramid.guards.base import Prompt
 from safepyramid.local import SMOLLM2, fetch

@@ -13,8 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from safepyramid.dataset import load_benchmark
-from safepyramid.results import write_results
+from safepyramid.dataset.load import load_benchmark
+from safepyramid.results.read import write_results
 from safepyramid.schema import Prediction, State
 
 

@@ -8,7 +8,7 @@ import sys
 from itertools import pairwise
 from os.path import commonpath
 
-from safepyramid.dataset import load_benchmark
+from safepyramid.dataset.load import load_benchmark
 from safepyramid.guards import load_guard
 from safepyramid.guards.base import rule_questions
 from safepyramid.tokens import estimate_tokens

@@ -9,9 +9,9 @@ import sys
 from dataclasses import replace
 
 from safepyramid.dataset import load_benchmark
-from safepyramid.results import aggregate, read_results
+from safepyramid.results.read import aggregate, read_results
+from safepyramid.results.score import score_results
 from safepyramid.schema import Judgment
-from safepyramid.score import score_results
 
 
 def judged_at(judgment: Judgment, threshold: float) -> Judgment:

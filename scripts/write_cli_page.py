@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from safepyramid.cli import main
+from safepyramid.cli.main import main
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 HEAD = (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 
 from running import KEY, Run, command
-from safepyramid.dataset import load_benchmark
+from safepyramid.dataset.load import load_benchmark
 from safepyramid.schema import Case
 
 # a busy machine is no fault of the code under test

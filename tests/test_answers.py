@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safepyramid.answers import (
+from safepyramid.answers.parse import (
     answer_from_reply,
     parse_verdict,
     parse_violated_rules,

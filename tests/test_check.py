@@ -3,8 +3,14 @@ from dataclasses import replace
 
 import pytest
 
-from safepyramid.check import Problem, check_cases, check_file, render_problems, require_clean
-from safepyramid.dataset import case_to_dict, data_hash
+from safepyramid.dataset.check import (
+    Problem,
+    check_cases,
+    check_file,
+    render_problems,
+    require_clean,
+)
+from safepyramid.dataset.load import case_to_dict, data_hash
 from safepyramid.errors import DataError
 from safepyramid.schema import Case, FailureModeMetadata, Level, RubricEntry, RuleType
 

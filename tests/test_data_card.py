@@ -6,7 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from safepyramid.construct.compile import FILES
-from safepyramid.dataset import SAMPLE, data_hash, load_benchmark, write_parquet
+from safepyramid.dataset.load import SAMPLE, data_hash, load_benchmark, write_parquet
 from safepyramid.metrics.agreement import agreement
 from safepyramid.schema import Level, RuleType
 from safepyramid.statistics import statistics

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safepyramid import dataset
-from safepyramid.dataset import (
+from safepyramid.dataset import load as dataset
+from safepyramid.dataset.load import (
     REVISION,
     case_to_dict,
     data_hash,

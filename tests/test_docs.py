@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from safepyramid.cli import main
+from safepyramid.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

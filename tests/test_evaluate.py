@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from running import KEY, Run, command
-from safepyramid.analysis.load import read_header
-from safepyramid.dataset import load_benchmark, write_benchmark
+from safepyramid.dataset.load import load_benchmark, write_benchmark
 from safepyramid.errors import RunError
-from safepyramid.evaluate import Request, _lock
-from safepyramid.results import read_results
+from safepyramid.results.logs import read_header
+from safepyramid.results.read import read_results
+from safepyramid.runs.evaluate import Request, _lock
 from safepyramid.schema import Case, RuleType, State
 from servers import Call, Response, completion, serving
 

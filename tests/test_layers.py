@@ -11,27 +11,42 @@ ROOT = Path(safepyramid.__file__).parent
 
 INSPECT = {
     "_registry",
-    "evaluate",
-    "runs",
     "scorers",
     "solvers",
     "tasks",
-    "trial",
-    "analysis.load",
+    "results.logs",
+    "runs.evaluate",
+    "runs.resume",
+    "runs.trial",
     "construct.asking",
     "construct.models",
 }
 """The modules that may import `inspect_ai`, beside everything in `providers`."""
 
-ENGINE = {"safepyramid.solvers", "safepyramid.scorers", "safepyramid.tasks", "safepyramid.evaluate"}
+ENGINE = {
+    "safepyramid.solvers",
+    "safepyramid.scorers",
+    "safepyramid.tasks",
+    "safepyramid.runs.evaluate",
+}
 
 MAY_NOT: dict[str, set[str]] = {
     # the pure core knows nothing above it
     "schema": {"safepyramid"},
     "policy": {"safepyramid.dataset", "safepyramid.guards", "safepyramid.metrics", *ENGINE},
-    "answers": {"safepyramid.dataset", "safepyramid.policy", "safepyramid.guards", *ENGINE},
+    "answers": {
+        "safepyramid.dataset",
+        "safepyramid.policy",
+        "safepyramid.guards",
+        *ENGINE,
+    },
     "dataset": {"safepyramid.guards", "safepyramid.metrics", "safepyramid.prompts", *ENGINE},
-    "metrics": {"safepyramid.dataset", "safepyramid.guards", "safepyramid.results", *ENGINE},
+    "metrics": {
+        "safepyramid.dataset",
+        "safepyramid.guards",
+        "safepyramid.results",
+        *ENGINE,
+    },
     "prompts": {"safepyramid.guards", "safepyramid.dataset", *ENGINE},
     "guards": {"safepyramid.construct", "safepyramid.analysis", "safepyramid.report", *ENGINE},
     "construct": {"safepyramid.analysis", "safepyramid.report", *ENGINE},

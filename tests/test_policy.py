@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from safepyramid.errors import DataError
-from safepyramid.policy import (
+from safepyramid.policy.parse import (
     RawJudgment,
     Resolution,
     find_framework,
@@ -16,7 +16,7 @@ from safepyramid.policy import (
     render_policy,
     resolve,
 )
-from safepyramid.policy_text import take_notes
+from safepyramid.policy.text import take_notes
 from safepyramid.schema import RubricEntry, Rule, RuleType
 
 BASE, TRAP, WAIVER, EXTRA = RuleType

@@ -1,6 +1,6 @@
 import pytest
 
-from safepyramid.refusals import MAX_LENGTH, PHRASES, is_refusal
+from safepyramid.answers.refusals import MAX_LENGTH, PHRASES, is_refusal
 
 REFUSALS = {
     "English": [

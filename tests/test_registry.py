@@ -42,8 +42,8 @@ HEAVY = ("inspect_ai", "numpy", "pandas", "pyarrow", "scipy", "huggingface_hub",
     [
         "safepyramid",
         "safepyramid.cli",
-        "safepyramid.score",
-        "safepyramid.check",
+        "safepyramid.results.score",
+        "safepyramid.dataset.check",
         "safepyramid.guards",
     ],
 )

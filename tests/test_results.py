@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safepyramid.errors import DataError
-from safepyramid.results import (
+from safepyramid.results.read import (
     aggregate,
     fit_to_cases,
     read_results,
@@ -297,7 +297,7 @@ def test_mixed_runs_are_noted(file):
 def test_inspect_logs_are_read_by_the_log_reader(monkeypatch, tmp_path, name):
     lines = [{"kind": "header", "protocol": "per_policy", "model": "m"}, json.loads(GOOD)]
     load = type("Module", (), {"read_log": staticmethod(lambda path: iter(lines))})
-    monkeypatch.setitem(__import__("sys").modules, "safepyramid.analysis.load", load)
+    monkeypatch.setitem(__import__("sys").modules, "safepyramid.results.logs", load)
     path = tmp_path / name
     path.write_text('{\n "version": 2,\n "status": "success",\n "eval": {"run_id": "x"}}')
     results = read_results([path])

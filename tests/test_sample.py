@@ -9,17 +9,17 @@ from statistics import fmean
 
 import pytest
 
-from safepyramid.check import check_cases
 from safepyramid.construct.assemble import assemble, assemble_all, read_sources, source_problems
 from safepyramid.construct.compile import FILES, compile_sources
 from safepyramid.construct.scenarios import load_scenarios, scenario_problems
 from safepyramid.construct.source import SourceConversation, SourceRule
 from safepyramid.conversation import parse_conversation
-from safepyramid.dataset import SAMPLE
+from safepyramid.dataset.check import check_cases
+from safepyramid.dataset.load import SAMPLE
 from safepyramid.errors import DataError
 from safepyramid.guards import load_guard
 from safepyramid.metrics.summary import Record, summarize
-from safepyramid.policy import lint_policy, parse_policy
+from safepyramid.policy.parse import lint_policy, parse_policy
 from safepyramid.schema import DOMAINS, Level, RuleType, State
 from safepyramid.tokens import estimate_tokens
 

@@ -8,14 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from safepyramid.dataset import case_to_dict, data_hash, load_benchmark, write_benchmark
+from safepyramid.dataset.load import case_to_dict, data_hash, load_benchmark, write_benchmark
 from safepyramid.errors import DataError
 from safepyramid.guards import load_guard
 from safepyramid.guards.base import predicted_rules
 from safepyramid.metrics.baselines import VIOLATED_RATE, baseline_rows
-from safepyramid.results import read_results, results_from_lines, write_judgments, write_results
+from safepyramid.results.read import (
+    read_results,
+    results_from_lines,
+    write_judgments,
+    write_results,
+)
+from safepyramid.results.score import render_files, render_score, score_files, score_results
 from safepyramid.schema import Level, Prediction, RuleType, State
-from safepyramid.score import render_files, render_score, score_files, score_results
 from safepyramid.statistics import statistics
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -466,7 +471,7 @@ def test_table_shows_dashes_for_what_is_undefined(per_policy):
 
 def test_scoring_is_light(cases):
     code = (
-        "import sys, safepyramid.score\n"
+        "import sys, safepyramid.results.score\n"
         "heavy = {'numpy', 'pandas', 'scipy', 'inspect_ai', 'pydantic'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )

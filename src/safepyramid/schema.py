@@ -1,7 +1,7 @@
 """The values that everything else passes around: cases, rules, answers, predictions.
 
 Plain frozen dataclasses: they import nothing heavy and check nothing. Files are read and
-checked in `dataset.py`; policy texts are read in `policy.py`.
+checked in `dataset/`; policy texts are read in `policy/`.
 """
 
 from collections.abc import Mapping

@@ -18,9 +18,9 @@ from safepyramid.guards import load_guard
 from safepyramid.guards.base import Guard, rule_questions
 from safepyramid.metrics.rulesets import errors, mean_match
 from safepyramid.metrics.summary import Record, summarize
-from safepyramid.progress import report
 from safepyramid.providers.calls import reply_of
-from safepyramid.results import aggregate
+from safepyramid.results.read import aggregate
+from safepyramid.runs.progress import report
 from safepyramid.schema import Answer, Case, Judgment, Level, Prediction, Reply, State
 from safepyramid.solvers import PREDICTED, REPLIES, UNASKED, case_of
 

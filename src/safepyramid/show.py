@@ -11,7 +11,7 @@ from rich.text import Text
 
 from safepyramid.conversation import parse_conversation
 from safepyramid.errors import DataError
-from safepyramid.policy import parse_policy
+from safepyramid.policy.parse import parse_policy
 from safepyramid.schema import Case, RubricEntry, Rule
 from safepyramid.terminal import one_line, printable
 

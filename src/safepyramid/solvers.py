@@ -17,7 +17,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import LimitExceededError
 
 from safepyramid.budget import TURNED_AWAY, Budget, BudgetSpent
-from safepyramid.case_rows import read_cases
+from safepyramid.dataset.rows import read_cases
 from safepyramid.errors import RunError
 from safepyramid.guards import load_guard
 from safepyramid.guards.base import Guard, Prompt, RuleQuestion, predicted_rules, rule_questions

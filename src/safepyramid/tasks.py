@@ -17,8 +17,8 @@ from inspect_ai.model import GenerateConfig
 from inspect_ai.solver import Solver
 
 from safepyramid import __version__
-from safepyramid.check import require_clean
-from safepyramid.dataset import case_to_dict, data_hash, load_benchmark
+from safepyramid.dataset.check import require_clean
+from safepyramid.dataset.load import case_to_dict, data_hash, load_benchmark
 from safepyramid.guards import load_guard
 from safepyramid.prompts.render import prompts_hash
 from safepyramid.schema import Case, Protocol

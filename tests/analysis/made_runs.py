@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from safepyramid.analysis.runs import Origin, Run, Runs, Usage, name_runs
-from safepyramid.dataset import data_hash, write_benchmark
-from safepyramid.results import write_results
+from safepyramid.dataset.load import data_hash, write_benchmark
+from safepyramid.results.read import write_results
 from safepyramid.schema import (
     Case,
     FailureModeMetadata,

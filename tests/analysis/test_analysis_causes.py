@@ -10,7 +10,7 @@ from made_runs import GOLD, GOLDEN, case, run, together
 from safepyramid.analysis import tables
 from safepyramid.analysis.causes import CAUSES, cause_of, causes, modifiers_of, wrong_rule_rows
 from safepyramid.analysis.collect import load_runs
-from safepyramid.dataset import load_benchmark
+from safepyramid.dataset.load import load_benchmark
 from safepyramid.metrics.failures import wrong_rules
 from safepyramid.schema import RuleType
 

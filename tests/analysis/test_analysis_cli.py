@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner
 from made_runs import benchmark, pyramid, result_file
 
-import safepyramid.analysis_cli as commands
+import safepyramid.cli.analysis as commands
 from safepyramid.analysis.plots import PLOTS
 from safepyramid.analysis.views import VIEWS
-from safepyramid.cli import main
+from safepyramid.cli.main import main
 from safepyramid.schema import State
 
 CASES = pyramid(4)

@@ -17,9 +17,9 @@ from made_runs import (
 
 from safepyramid.analysis.collect import load_runs
 from safepyramid.analysis.runs import Origin, name_runs
-from safepyramid.dataset import data_hash
+from safepyramid.dataset.load import data_hash
 from safepyramid.errors import DataError
-from safepyramid.results import write_judgments
+from safepyramid.results.read import write_judgments
 from safepyramid.schema import Judgment, Prediction, State, Verdict
 
 CASES = pyramid(3)

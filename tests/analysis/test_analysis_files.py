@@ -11,10 +11,10 @@ from made_runs import benchmark, pyramid, result_file
 from safepyramid.analysis.collect import load_runs
 from safepyramid.analysis.compare import repeats
 from safepyramid.analysis.cost import cost
-from safepyramid.cli import main
-from safepyramid.dataset import data_hash, load_benchmark
+from safepyramid.cli.main import main
+from safepyramid.dataset.load import data_hash, load_benchmark
 from safepyramid.errors import DataError
-from safepyramid.score import score_files
+from safepyramid.results.score import score_files
 
 CASES = pyramid(3)
 

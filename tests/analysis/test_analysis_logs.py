@@ -15,11 +15,11 @@ from safepyramid.analysis.causes import wrong_rule_rows
 from safepyramid.analysis.collect import load_runs
 from safepyramid.analysis.compare import repeats
 from safepyramid.analysis.cost import cost, price_of_calls
-from safepyramid.analysis.load import _score, _UsageReader, is_log, read_log, read_replies
-from safepyramid.dataset import load_benchmark
+from safepyramid.dataset.load import load_benchmark
 from safepyramid.errors import DataError, GuardError
-from safepyramid.results import results_from_lines
-from safepyramid.score import score_results
+from safepyramid.results.logs import _score, _UsageReader, is_log, read_log, read_replies
+from safepyramid.results.read import results_from_lines
+from safepyramid.results.score import score_results
 from safepyramid.scorers import rule_set
 
 CASES = 6

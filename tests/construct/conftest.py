@@ -9,8 +9,8 @@ import scripted_models
 from click.testing import CliRunner
 from scripted_models import NAMES, SCRIPTS, Script, small
 
-from safepyramid import build_cli
-from safepyramid.cli import main
+from safepyramid.cli.build import build as build_command
+from safepyramid.cli.main import main
 from safepyramid.construct.pipeline import BuildRequest, build
 from safepyramid.construct.runs import load
 from safepyramid.construct.settings import settings_from
@@ -62,7 +62,7 @@ def run(monkeypatch, tmp_path):
 
     def run(*arguments):
         # A group of its own: an invoked command remembers how it was asked for help.
-        group = type(main)("safepyramid", commands={"build": build_cli.build})
+        group = type(main)("safepyramid", commands={"build": build_command})
         if arguments[0] == "run" and "--trial" not in arguments:
             arguments = (*arguments, "--no-trial")
         done = CliRunner().invoke(group, ["build", *map(str, arguments)], catch_exceptions=False)

@@ -7,8 +7,8 @@ import pytest
 from scripted_models import author, stage_of
 from wired import WRITER, counted, price_of, settings_file, spent
 
-from safepyramid.build_cli import build
-from safepyramid.dataset import load_benchmark
+from safepyramid.cli.build import build
+from safepyramid.dataset.load import load_benchmark
 from servers import Response, completion, serving
 
 

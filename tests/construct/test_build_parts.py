@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_models import base, bases, conversation, modifier
 
-from safepyramid.check import check_cases
 from safepyramid.construct.assemble import assemble
 from safepyramid.construct.drafts import (
     ConversationForm,
@@ -30,6 +29,7 @@ from safepyramid.construct.reading import Malformed, Refused, read_form
 from safepyramid.construct.scenarios import load_scenarios, scenario_problems
 from safepyramid.construct.settings import read_settings
 from safepyramid.construct.source import SourceConversation, SourceRule
+from safepyramid.dataset.check import check_cases
 from safepyramid.errors import DataError, GuardError
 from safepyramid.schema import DOMAINS, Level, RuleType, Turn
 

@@ -27,7 +27,7 @@ from scripted_models import (
 from safepyramid.construct.assemble import assemble
 from safepyramid.construct.records import Journal
 from safepyramid.errors import RunError
-from safepyramid.policy import parse_policy
+from safepyramid.policy.parse import parse_policy
 from safepyramid.schema import Level, RuleType
 
 GOOD = 14

@@ -7,12 +7,12 @@ import pytest
 import yaml
 from scripted_models import author, ballot, base, bases, conversation, stage_of
 
-from safepyramid.check import check_cases
 from safepyramid.construct.card import front_matter
 from safepyramid.construct.decisions import case_content
 from safepyramid.construct.errata import changes
 from safepyramid.construct.release import cases_of, release
-from safepyramid.dataset import load_benchmark
+from safepyramid.dataset.check import check_cases
+from safepyramid.dataset.load import load_benchmark
 from safepyramid.errors import DataError
 
 FILES = {

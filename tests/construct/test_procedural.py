@@ -12,14 +12,14 @@ from statistics import fmean
 
 import pytest
 
-from safepyramid.check import check_cases
 from safepyramid.construct.assemble import assemble, source_problems
 from safepyramid.construct.procedural import Knobs, author, demo, write_conversation
-from safepyramid.dataset import load_benchmark
+from safepyramid.dataset.check import check_cases
+from safepyramid.dataset.load import load_benchmark
 from safepyramid.errors import DataError
 from safepyramid.guards.baselines import lexical, overlap, words
 from safepyramid.metrics.summary import Record, summarize
-from safepyramid.policy import RawJudgment, lint_policy, parse_policy, resolve
+from safepyramid.policy.parse import RawJudgment, lint_policy, parse_policy, resolve
 from safepyramid.schema import DOMAINS, Level, RuleType, State
 from safepyramid.statistics import statistics
 

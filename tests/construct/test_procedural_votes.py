@@ -19,8 +19,8 @@ from safepyramid.construct.records import Record
 from safepyramid.construct.scenarios import load_scenarios
 from safepyramid.construct.settings import Settings
 from safepyramid.construct.votes import Ballot, vote_questions, votes_on
-from safepyramid.policy import lint_policy, parse_policy
-from safepyramid.policy_text import mentioned_rules
+from safepyramid.policy.parse import lint_policy, parse_policy
+from safepyramid.policy.text import mentioned_rules
 from safepyramid.schema import Level, RuleType
 
 MATERIALS = Materials(Settings(), Templates(), load_checklists())

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from safepyramid.conversation import render_conversation
 from safepyramid.guards.base import RuleQuestion
-from safepyramid.policy import parse_policy, related_rules
+from safepyramid.policy.parse import parse_policy, related_rules
 from safepyramid.schema import (
     Case,
     FailureModeMetadata,

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 from hand_made import case_of, question_of
 
-from safepyramid.answers import answer_from_reply
-from safepyramid.cli import main
-from safepyramid.dataset import load_benchmark
+from safepyramid.answers.parse import answer_from_reply
+from safepyramid.cli.main import main
+from safepyramid.dataset.load import load_benchmark
 from safepyramid.errors import GuardError
 from safepyramid.guards import GUARDS, files_digest, load_guard
 from safepyramid.guards.base import Guard, predicted_rules
@@ -24,7 +24,7 @@ from safepyramid.guards.page import (
     with_reference,
 )
 from safepyramid.prompts.render import gaps, load_templates
-from safepyramid.results import aggregate, write_judgments
+from safepyramid.results.read import aggregate, write_judgments
 from safepyramid.schema import PROTOCOLS, Judgment, Reply, RuleType, State, Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -103,7 +103,9 @@ def test_importing_the_table_imports_no_family_and_nothing_heavy():
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(json.loads(out.stdout.replace("'", '"')))
     ours = {"safepyramid.errors", "safepyramid.schema", "safepyramid.guards"}
-    ours |= {f"safepyramid.{name}" for name in ("policy", "policy_lint", "policy_text")}
+    ours |= {
+        f"safepyramid.{name}" for name in ("policy", "policy.lint", "policy.parse", "policy.text")
+    }
     assert loaded <= ours | {"safepyramid.guards.base", "safepyramid.guards.table"}
 
 

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from safepyramid.dataset import data_hash, load_benchmark, write_benchmark
-from safepyramid.result_lines import from_judgment, from_prediction
+from safepyramid.dataset.load import data_hash, load_benchmark, write_benchmark
+from safepyramid.results.lines import from_judgment, from_prediction
 from safepyramid.schema import Case, Judgment, Prediction, RuleType, State, Verdict
 
 KEY = "sk-planted-0123456789abcdef"

@@ -14,10 +14,10 @@ from made_up import KEY, benchmark_file, many_cases, result_file, sample
 
 from safepyramid.analysis import tables
 from safepyramid.analysis.collect import load_runs
+from safepyramid.cli.report import report
 from safepyramid.errors import RunError
-from safepyramid.policy import parse_policy
+from safepyramid.policy.parse import parse_policy
 from safepyramid.report.build import build_report, to_script
-from safepyramid.report.command import report
 
 
 class Page(HTMLParser):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from small_cases import CASES, Evaluate
 
-from safepyramid.dataset import write_benchmark
+from safepyramid.dataset.load import write_benchmark
 from safepyramid.schema import Prediction
 
 
@@ -27,7 +27,7 @@ def evaluate(dataset: str, tmp_path: Path) -> Evaluate:
         from inspect_ai import eval as inspect_eval
 
         import safepyramid.providers.entries  # noqa: F401
-        from safepyramid.results import read_results
+        from safepyramid.results.read import read_results
 
         task_args = {"dataset": dataset, "limit_cases": 1, **given.pop("task_args", {})}
         log = inspect_eval(

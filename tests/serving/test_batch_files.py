@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from small_cases import CASES, Evaluate
 from wires import RULE_ONE, raw_completion
 
-from safepyramid.batch import Batch, BatchRun, custom_id, open_batch, requests, split_id
-from safepyramid.batch_files import RUN_SUFFIX, read_run, write_batch
-from safepyramid.batch_replies import read_replies, to_reply
-from safepyramid.batch_results import answered_ids, read_batch, write_predictions
+from safepyramid.batch.files import RUN_SUFFIX, read_run, write_batch
+from safepyramid.batch.replies import read_replies, to_reply
+from safepyramid.batch.results import answered_ids, read_batch, write_predictions
+from safepyramid.batch.write import Batch, BatchRun, custom_id, open_batch, requests, split_id
 from safepyramid.errors import DataError, RunError
 from safepyramid.guards.base import Guard, Message, PolicyAdapter, Prompt, rule_questions
-from safepyramid.results import read_results
+from safepyramid.results.read import read_results
+from safepyramid.results.score import score_files
 from safepyramid.schema import Answer, Case, State
-from safepyramid.score import score_files
 from servers import Response, completion, serving
 
 pytest_plugins = ["evaluating"]
@@ -377,7 +377,7 @@ def test_no_line_raises(line: dict[str, Any]) -> None:
 
 @pytest.fixture
 def command() -> Callable[..., str]:
-    from safepyramid.batch_cli import batch
+    from safepyramid.cli.batch import batch
 
     def run(*args: str) -> str:
         done = CliRunner().invoke(batch, args, catch_exceptions=False)

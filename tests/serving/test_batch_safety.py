@@ -13,12 +13,12 @@ from click.testing import CliRunner, Result
 from small_cases import CASES
 from wires import RULE_ONE
 
-from safepyramid.answers import answer_from_reply
-from safepyramid.batch import Batch, BatchRun, open_batch, requests, split_id
-from safepyramid.batch_files import RUN_SUFFIX, read_run, write_batch
-from safepyramid.batch_replies import read_replies, to_reply
-from safepyramid.batch_results import read_batch
-from safepyramid.cli import main
+from safepyramid.answers.parse import answer_from_reply
+from safepyramid.batch.files import RUN_SUFFIX, read_run, write_batch
+from safepyramid.batch.replies import read_replies, to_reply
+from safepyramid.batch.results import read_batch
+from safepyramid.batch.write import Batch, BatchRun, open_batch, requests, split_id
+from safepyramid.cli.main import main
 from safepyramid.errors import DataError, RunError
 from safepyramid.guards.base import Guard, Message, PolicyAdapter, Prompt, rule_questions
 from safepyramid.schema import Answer, Reply, State

@@ -52,7 +52,7 @@ def test_finish_reasons_that_inspect_knows_have_its_names(word: str | None) -> N
 def test_clients_make_no_retries_that_nobody_counts(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from safepyramid.evaluate import Request, _model
+    from safepyramid.runs.evaluate import Request, _model
 
     pytest.importorskip("anthropic")
     for name in ("OPENAI", "ANTHROPIC", "OWN"):

@@ -13,9 +13,9 @@ from safepyramid.errors import RunError
 from safepyramid.guards import load_guard
 from safepyramid.guards.base import Guard, Message, PolicyAdapter, Prompt
 from safepyramid.providers.templates import Tokenized, is_private
+from safepyramid.runs.trial import trial
 from safepyramid.schema import Protocol
 from safepyramid.secrets import REMOVED, scrubbed
-from safepyramid.trial import trial
 from servers import Call, Response, completion, serving
 
 KEY = "planted-key-0123456789"

@@ -21,8 +21,8 @@ from wires import (
     thinking_block,
 )
 
-from safepyramid.answers import answer_from_reply
-from safepyramid.batch_replies import to_reply
+from safepyramid.answers.parse import answer_from_reply
+from safepyramid.batch.replies import to_reply
 from safepyramid.budget import Budget
 from safepyramid.errors import RunError
 from safepyramid.guards.base import Guard, Prompt, RuleAdapter, RuleQuestion, rule_questions
@@ -140,7 +140,7 @@ def test_live_raw_reply_that_was_aborted(evaluate: Evaluate, tmp_path: Path) -> 
 
 
 BODY_GUARD = """
-from safepyramid.answers import answer_from_reply
+from safepyramid.answers.parse import answer_from_reply
 from safepyramid.guards.base import Guard, Message, PolicyAdapter, Prompt
 
 def ask(case):

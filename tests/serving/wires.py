@@ -103,7 +103,7 @@ def gemini_blocked_prompt() -> dict[str, Any]:
 
 
 RAW_GUARD = """
-from safepyramid.answers import answer_from_reply
+from safepyramid.answers.parse import answer_from_reply
 from safepyramid.guards.base import Guard, Message, PolicyAdapter, Prompt
 
 def read(reply, case):

@@ -130,7 +130,7 @@ def wrong_rule_rows(runs: Runs, *, replies: bool = True) -> Iterator[dict[str, A
 
 
 def _replies(run: Run, case_ids: list[str]) -> dict[str, Any]:
-    from safepyramid.analysis.load import is_log, read_replies
+    from safepyramid.results.logs import is_log, read_replies
 
     path = run.origin.path
     if not case_ids or not is_log(path) or not Path(path).is_file():

@@ -9,14 +9,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from safepyramid.analysis.cost import price_source
 from safepyramid.analysis.lineup import CaseStore, LinedUp, Source, kept, line_up
-from safepyramid.analysis.load import (
-    finished,
-    header_line,
-    is_log,
-    read_entries,
-    read_header,
-    wall_seconds,
-)
 from safepyramid.analysis.runs import (
     MAIN_ROLE,
     TOKENS,
@@ -29,8 +21,16 @@ from safepyramid.analysis.runs import (
     total,
 )
 from safepyramid.errors import DataError
-from safepyramid.plan import OPERATIONAL
-from safepyramid.results import Results, read_results, results_from_lines
+from safepyramid.results.logs import (
+    finished,
+    header_line,
+    is_log,
+    read_entries,
+    read_header,
+    wall_seconds,
+)
+from safepyramid.results.read import Results, read_results, results_from_lines
+from safepyramid.runs.plan import OPERATIONAL
 from safepyramid.schema import Case
 
 NO_MODEL = "none/none"

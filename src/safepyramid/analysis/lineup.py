@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from safepyramid.analysis.runs import Origin, Usage, plain_text
-from safepyramid.case_rows import read_cases
-from safepyramid.dataset import data_hash, load_benchmark
+from safepyramid.dataset.load import data_hash, load_benchmark
+from safepyramid.dataset.rows import read_cases
 from safepyramid.errors import DataError
-from safepyramid.made_on import candidates
-from safepyramid.results import Results, fit_to_cases
+from safepyramid.results.made_on import candidates
+from safepyramid.results.read import Results, fit_to_cases
 from safepyramid.schema import Case
 
 

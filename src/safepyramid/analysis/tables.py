@@ -50,8 +50,8 @@ from safepyramid.metrics.summary import (
     ratio,
     rule_metrics,
 )
+from safepyramid.results.score import to_rule_records
 from safepyramid.schema import State
-from safepyramid.score import to_rule_records
 
 RESULT_METRICS = ("rmr", "rmr@1.0", "rdr", "rmr_lower_bound")
 THRESHOLDS = tuple(f"rmr@{tau}" for tau in EPSILONS)

@@ -19,7 +19,7 @@ from inspect_ai.model import (
     ModelOutput,
 )
 
-from safepyramid.answers import LENGTH_STOPS
+from safepyramid.answers.parse import LENGTH_STOPS
 from safepyramid.budget import Budget, BudgetSpent
 from safepyramid.construct.costs import is_uncounted, kind_of, known_price, priced
 from safepyramid.construct.models import asked_form, key_of, try_models

@@ -19,7 +19,7 @@ from safepyramid.construct.source import (
 )
 from safepyramid.conversation import render_conversation
 from safepyramid.errors import DataError
-from safepyramid.policy import RawJudgment, Resolution, render_policy, resolve
+from safepyramid.policy.parse import RawJudgment, Resolution, render_policy, resolve
 from safepyramid.schema import Case, FailureModeMetadata, Level, RubricEntry, Rule, RuleType
 
 SHAPE: Mapping[Level, Mapping[str, tuple[int, int]]] = {

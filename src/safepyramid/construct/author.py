@@ -22,7 +22,7 @@ from safepyramid.construct.reading import Malformed, Reading, read_form
 from safepyramid.construct.settings import Role, Settings
 from safepyramid.construct.source import SourceRule, odd_mark
 from safepyramid.conversation import MARK, render_conversation
-from safepyramid.policy_text import mentioned_rules
+from safepyramid.policy.text import mentioned_rules
 from safepyramid.prompts.render import fenced
 from safepyramid.schema import Level, RuleType, Turn
 

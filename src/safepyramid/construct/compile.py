@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from safepyramid.construct.assemble import assemble_all, read_sources
-from safepyramid.dataset import write_benchmark
+from safepyramid.dataset.load import write_benchmark
 from safepyramid.errors import DataError
 
 FILES = ("benchmark.json", "benchmark_with_evidence.json")

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from safepyramid.construct.source import Key, SourceRule, Text, named_keys, odd_mark
-from safepyramid.policy_text import mentioned_rules
+from safepyramid.policy.text import mentioned_rules
 from safepyramid.schema import Level, RuleType, Turn
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from safepyramid.dataset import load_benchmark
+from safepyramid.dataset.load import load_benchmark
 from safepyramid.errors import DataError
 from safepyramid.schema import Case, RuleType
 

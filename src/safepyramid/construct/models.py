@@ -16,8 +16,8 @@ from safepyramid.errors import RunError
 from safepyramid.guards.base import Message, Prompt
 from safepyramid.providers.routes import client_args
 from safepyramid.providers.watched import watched
+from safepyramid.runs.trial import reach
 from safepyramid.schema import Level
-from safepyramid.trial import reach
 
 DEFAULTS = {"max_retries": 8, "timeout": 1800, "attempt_timeout": 600}
 """How hard to knock, unless a role says otherwise."""

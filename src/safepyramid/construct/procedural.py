@@ -24,7 +24,7 @@ from safepyramid.construct.procedural_rules import PLAIN_SHAPES, TERM_SHAPES
 from safepyramid.construct.procedural_story import Story, tell_story
 from safepyramid.construct.procedural_words import load_vocabulary, load_words
 from safepyramid.construct.source import SourceConversation, SourcePolicy, SourceRule
-from safepyramid.dataset import collector_paused, write_benchmark, write_parquet
+from safepyramid.dataset.load import collector_paused, write_benchmark, write_parquet
 from safepyramid.errors import DataError
 from safepyramid.schema import DOMAINS, Level
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from safepyramid.errors import DataError
-from safepyramid.policy import RawJudgment, resolve
+from safepyramid.policy.parse import RawJudgment, resolve
 from safepyramid.schema import RuleType
 
 _STATES = ((True, True), (True, False), (False, True))

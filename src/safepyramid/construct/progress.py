@@ -15,7 +15,7 @@ import anyio
 from safepyramid.construct.costs import Bill, dollars
 from safepyramid.construct.records import STAGES, Record
 from safepyramid.construct.work import Outcome
-from safepyramid.progress import EVERY, duration
+from safepyramid.runs.progress import EVERY, duration
 
 RENEWED = 0.2
 """Seconds between looks of the line in a terminal."""

@@ -7,8 +7,8 @@ from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from safepyramid.refusals import is_refusal
-from safepyramid.reply_text import trimmed, unfenced, visible
+from safepyramid.answers.refusals import is_refusal
+from safepyramid.answers.text import trimmed, unfenced, visible
 
 MAX_FAULTS = 8
 """So many faults a correction names; the others are counted."""

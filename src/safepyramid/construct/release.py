@@ -7,7 +7,6 @@ from datetime import date as day
 from pathlib import Path
 from typing import Any
 
-from safepyramid.check import check_cases
 from safepyramid.construct.assemble import assemble, numbered_rules
 from safepyramid.construct.card import SPDX, CardData, card
 from safepyramid.construct.checksums import sha256_of, write_sums
@@ -21,7 +20,8 @@ from safepyramid.construct.settle import evidence
 from safepyramid.construct.source import SourceConversation
 from safepyramid.construct.work import Outcome
 from safepyramid.conversation import render_conversation
-from safepyramid.dataset import write_benchmark, write_parquet
+from safepyramid.dataset.check import check_cases
+from safepyramid.dataset.load import write_benchmark, write_parquet
 from safepyramid.errors import DataError
 from safepyramid.schema import Case, Level
 from safepyramid.statistics import statistics

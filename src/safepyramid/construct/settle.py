@@ -8,7 +8,7 @@ from safepyramid.construct.assemble import raw_judgments
 from safepyramid.construct.checklists import LABELS, Vote
 from safepyramid.construct.settings import Shape
 from safepyramid.construct.source import Quote, SourceRule, replace_keys
-from safepyramid.policy import resolve
+from safepyramid.policy.parse import resolve
 from safepyramid.schema import Level, RuleType
 
 DropStage = Literal["draft", "check", "repair", "base", "review"]

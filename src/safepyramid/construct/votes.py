@@ -24,7 +24,7 @@ from safepyramid.construct.records import Record, changed
 from safepyramid.construct.settings import Role
 from safepyramid.construct.source import SourceRule
 from safepyramid.conversation import render_conversation
-from safepyramid.policy import render_policy
+from safepyramid.policy.parse import render_policy
 from safepyramid.prompts.render import fenced
 from safepyramid.schema import Level, Turn
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from safepyramid.answer_forms import Absent, Unreadable, agreed
+from safepyramid.answers.forms import Absent, Unreadable, agreed
 from safepyramid.conversation import parse_conversation
 from safepyramid.errors import GuardError
 from safepyramid.guards.base import (
@@ -25,7 +25,7 @@ from safepyramid.guards.base import (
 )
 from safepyramid.guards.reading import Said, read_answer, read_verdict
 from safepyramid.guards.rendering import NONE, marker_free, rule_gaps, rule_line
-from safepyramid.policy import parse_policy
+from safepyramid.policy.parse import parse_policy
 from safepyramid.prompts.render import fill, load_templates
 from safepyramid.schema import Answer, Case, Reply, Rule, Turn, Verdict
 

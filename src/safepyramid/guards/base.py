@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, SupportsIndex
 
 from safepyramid.errors import GuardError
-from safepyramid.policy import parse_policy, related_rules
+from safepyramid.policy.parse import parse_policy, related_rules
 from safepyramid.schema import PROTOCOLS, Answer, Case, Protocol, Reply, Rule, RuleType, Verdict
 
 

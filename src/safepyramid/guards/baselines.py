@@ -10,7 +10,7 @@ from safepyramid.conversation import parse_conversation
 from safepyramid.errors import GuardError
 from safepyramid.guards.base import Guard
 from safepyramid.metrics.baselines import VIOLATED_RATE
-from safepyramid.policy import parse_policy
+from safepyramid.policy.parse import parse_policy
 from safepyramid.schema import Case
 
 _WORD = re.compile(r"[a-z][a-z'-]{3,}")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from safepyramid.answers import answer_from_reply, verdict_from_reply
+from safepyramid.answers.parse import answer_from_reply, verdict_from_reply
 from safepyramid.guards.base import (
     Guard,
     Message,

@@ -9,7 +9,7 @@ included.
 import re
 from pathlib import Path
 
-from safepyramid.answer_forms import Absent, agreed
+from safepyramid.answers.forms import Absent, agreed
 from safepyramid.guards.base import Guard, Message, Prompt, RuleAdapter, RuleQuestion
 from safepyramid.guards.options import one_of
 from safepyramid.guards.reading import Said, first_label_probability, read_verdict

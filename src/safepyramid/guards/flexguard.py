@@ -9,7 +9,7 @@ output that they describe, and is there to be replaced.
 import re
 from pathlib import Path
 
-from safepyramid.answer_forms import Absent, Unreadable
+from safepyramid.answers.forms import Absent, Unreadable
 from safepyramid.guards.base import Guard, Message, Prompt, RuleAdapter, RuleQuestion
 from safepyramid.guards.options import number_in
 from safepyramid.guards.reading import Said, read_verdict

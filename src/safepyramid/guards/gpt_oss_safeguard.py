@@ -9,8 +9,9 @@ keep the analysis channel apart; where they do not, only the final channel is re
 from pathlib import Path
 from typing import Any
 
-from safepyramid.answer_forms import VERDICT, Absent, Unreadable, agreed
-from safepyramid.answers import answer_from_reply, parse_verdict
+from safepyramid.answers.forms import VERDICT, Absent, Unreadable, agreed
+from safepyramid.answers.parse import answer_from_reply, parse_verdict
+from safepyramid.answers.text import Broken, keyed, pieces, plain_json, whole_json
 from safepyramid.guards.base import (
     Guard,
     Message,
@@ -22,7 +23,6 @@ from safepyramid.guards.base import (
 from safepyramid.guards.reading import Said, read_verdict
 from safepyramid.guards.rendering import marker_free, rule_gaps
 from safepyramid.prompts.render import fenced, fill, load_templates
-from safepyramid.reply_text import Broken, keyed, pieces, plain_json, whole_json
 from safepyramid.schema import Answer, Case, Reply, Verdict
 
 _clean = marker_free()

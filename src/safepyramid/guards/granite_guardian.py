@@ -8,7 +8,7 @@ says that any of the assistant's texts may meet the criterion.
 import re
 from pathlib import Path
 
-from safepyramid.answer_forms import Absent, agreed
+from safepyramid.answers.forms import Absent, agreed
 from safepyramid.guards.base import Guard, Message, Prompt, RuleAdapter, RuleQuestion
 from safepyramid.guards.options import flag
 from safepyramid.guards.reading import Said, read_verdict

@@ -8,7 +8,7 @@ exchanges; a longer conversation goes on in the same `User:` and `Agent:` lines.
 import re
 from pathlib import Path
 
-from safepyramid.answer_forms import Absent, agreed
+from safepyramid.answers.forms import Absent, agreed
 from safepyramid.guards.base import Guard, Message, Prompt, RuleAdapter, RuleQuestion
 from safepyramid.guards.reading import Said, read_verdict
 from safepyramid.guards.rendering import dialogue, marker_free, one_line, rule_gaps

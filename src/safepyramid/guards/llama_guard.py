@@ -9,7 +9,7 @@ measured an F1 of 13 on custom policies.
 import re
 from pathlib import Path
 
-from safepyramid.answer_forms import Absent, Unreadable
+from safepyramid.answers.forms import Absent, Unreadable
 from safepyramid.guards.base import (
     Guard,
     Message,
@@ -28,7 +28,7 @@ from safepyramid.guards.rendering import (
     rule_gaps,
     rule_line,
 )
-from safepyramid.policy import parse_policy
+from safepyramid.policy.parse import parse_policy
 from safepyramid.prompts.render import fill, load_templates
 from safepyramid.schema import Answer, Case, Reply, Rule, Verdict
 

@@ -11,13 +11,13 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from safepyramid.answer_forms import Absent, agreed
+from safepyramid.answers.forms import Absent, agreed
+from safepyramid.answers.text import keyed, whole_json
 from safepyramid.guards.base import Guard, Message, Prompt, RuleAdapter, RuleQuestion
 from safepyramid.guards.options import flag, one_of
 from safepyramid.guards.reading import Said, read_verdict
 from safepyramid.guards.rendering import dialogue, exchange, marker_free, rule_gaps
 from safepyramid.prompts.render import fill, load_templates
-from safepyramid.reply_text import keyed, whole_json
 from safepyramid.schema import Reply, Verdict
 
 _clean = marker_free(

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from safepyramid.answer_forms import Absent, Unreadable
-from safepyramid.answers import LENGTH_STOPS, READABLE_STOPS, verdict_from_reply
-from safepyramid.reply_text import visible
+from safepyramid.answers.forms import Absent, Unreadable
+from safepyramid.answers.parse import LENGTH_STOPS, READABLE_STOPS, verdict_from_reply
+from safepyramid.answers.text import visible
 from safepyramid.schema import Answer, Reply, State, Verdict
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ question and one response; a longer conversation repeats the two blocks.
 import re
 from pathlib import Path
 
-from safepyramid.answer_forms import Absent
+from safepyramid.answers.forms import Absent
 from safepyramid.conversation import parse_conversation
 from safepyramid.guards.base import Guard, Message, Prompt, RuleAdapter, RuleQuestion
 from safepyramid.guards.options import number_in

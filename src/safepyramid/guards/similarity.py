@@ -14,7 +14,7 @@ from safepyramid.errors import GuardError
 from safepyramid.guards.base import Guard
 from safepyramid.local import PackagedFile, fetch
 from safepyramid.metrics.baselines import VIOLATED_RATE
-from safepyramid.policy import parse_policy
+from safepyramid.policy.parse import parse_policy
 from safepyramid.schema import Case
 
 MODEL = PackagedFile(

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from safepyramid.answer_forms import Absent, Unreadable, agreed
+from safepyramid.answers.forms import Absent, Unreadable, agreed
 from safepyramid.guards.base import Guard, Prompt, RuleAdapter, RuleQuestion
 from safepyramid.guards.options import one_of
 from safepyramid.guards.reading import Said, read_verdict

@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from safepyramid.answers import READABLE_STOPS, answer_from_reply, verdict_from_reply
+from safepyramid.answers.parse import READABLE_STOPS, answer_from_reply, verdict_from_reply
+from safepyramid.answers.text import Pairs, plain_json, whole_json
 from safepyramid.errors import GuardError
 from safepyramid.guards.base import (
     Guard,
@@ -20,9 +21,8 @@ from safepyramid.guards.base import (
     RuleAdapter,
     RuleQuestion,
 )
-from safepyramid.policy import parse_policy
+from safepyramid.policy.parse import parse_policy
 from safepyramid.prompts.render import fill, load_templates
-from safepyramid.reply_text import Pairs, plain_json, whole_json
 from safepyramid.schema import Answer, Case, Reply, State, Verdict
 
 VERDICT_SCHEMA: Mapping[str, Any] = {

@@ -13,7 +13,6 @@ from markupsafe import Markup
 
 from safepyramid import __version__
 from safepyramid.analysis.collect import load_runs
-from safepyramid.analysis.load import is_log, read_replies
 from safepyramid.analysis.runs import Run
 from safepyramid.errors import RunError
 from safepyramid.metrics.failures import FAILURE_MODES
@@ -27,6 +26,7 @@ from safepyramid.report.pairs import make_pairs
 from safepyramid.report.run_view import make_tables, run_view
 from safepyramid.report.scrub import make_last_check
 from safepyramid.report.text import breakable, counted, printable
+from safepyramid.results.logs import is_log, read_replies
 from safepyramid.secrets import make_scrub
 
 STATIC = ("report.css", "report.js", "index.js", "cases.js", "case.js", "compare.js")

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from safepyramid.conversation import parse_conversation
 from safepyramid.errors import DataError
-from safepyramid.policy import parse_policy
+from safepyramid.policy.parse import parse_policy
 from safepyramid.report.contents import CasePage, ReportRun, outcome, shown_rules
 from safepyramid.report.text import Quote, find_quotes, link_rules, mark_quotes, printable, tree
 from safepyramid.schema import Case, Policy, Prediction, RubricEntry, Rule, State, Turn

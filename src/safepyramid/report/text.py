@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
-from safepyramid.policy_text import MENTION
+from safepyramid.policy.text import MENTION
 from safepyramid.schema import RubricEntry, Turn
 
 _CONTROLS = {

@@ -1,0 +1,5 @@
+"""`python -m safepyramid.cli`."""
+
+from safepyramid.cli import main
+
+main()

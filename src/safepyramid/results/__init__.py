@@ -1,0 +1,1 @@
+"""What a run said of each case: read, written, scored."""

@@ -1,0 +1,1 @@
+"""`safepyramid eval`: check, plan, try, run, resume, and say what came of it."""
