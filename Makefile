@@ -21,6 +21,9 @@ types: .venv/.dev
 
 check: lint types test  ## what a change must pass
 
+docs: .venv/.docs  ## the pages of docs/ as a site, in site/
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict --quiet --site-dir site
+
 .venv/bin/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "safepyramid needs Python 3.11 or newer; give one: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv .venv
@@ -32,6 +35,10 @@ check: lint types test  ## what a change must pass
 
 .venv/.dev: .venv/.runtime
 	$(UV) -e '.[providers]' --group dev
+	@touch $@
+
+.venv/.docs: .venv/.runtime
+	$(UV) --group docs
 	@touch $@
 
 clean:
