@@ -277,6 +277,29 @@ def test_each_of_several_files_is_checked(tmp_path, cases):
         score_files([sound, bare, wrong], CASES)
 
 
+@pytest.mark.parametrize(
+    ("key", "first", "second"),
+    [("guard", "chat", "lexical"), ("prompts_hash", "p1", "p2")],
+)
+def test_files_of_different_runs_make_no_table(tmp_path, cases, key, first, second):
+    one = answers(tmp_path / "one.jsonl", cases, **{key: first})
+    part = answers(tmp_path / "part.jsonl", cases[:2], **{key: first})
+    other = answers(tmp_path / "other.jsonl", cases, **{key: second})
+    assert score_files([one, part], CASES)["groups"]["ALL"]["rmr"] == 1.0
+    with pytest.raises(DataError, match=f"different runs .{key}: {first}, {second}"):
+        score_files([one, other], CASES)
+
+
+def test_files_of_different_models_make_no_table(tmp_path, cases):
+    one = answers(tmp_path / "one.jsonl", cases)
+    other = tmp_path / "other.jsonl"
+    other.write_text(
+        one.read_text(encoding="utf-8").replace('"m"', '"n"'), encoding="utf-8", newline="\n"
+    )
+    with pytest.raises(DataError, match="different runs .model: m, n"):
+        score_files([one, other], CASES)
+
+
 def test_a_selection_is_compared_with_the_same_selection(tmp_path, cases):
     level = [case for case in cases if case.level is Level.L1]
     selection = {"level": "L1", "domain": None, "limit": None}

@@ -92,7 +92,7 @@ def line_up(source: Source, store: CaseStore, notes: list[str]) -> LinedUp:
     if not known:
         raise DataError(
             f"{source.origin.path}: a result file holds no cases; give --dataset, the data that it "
-            "was made on"
+            "was made on, or a log of the same data beside it"
         )
     other = None
     if source.asked is not None:

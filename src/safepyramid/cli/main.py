@@ -244,7 +244,8 @@ def eval_command(**given: Any) -> None:
 def score(files: Sequence[str], dataset: str | None, other_data: bool, as_json: bool) -> None:
     """Score result files: Inspect logs, result lines, or per-rule judgment lines.
 
-    Later files override earlier ones for the same case. A file that says what data it was made on is
+    Several files are parts of one run: later ones override earlier ones for the same case, and files of
+    different models, guards or prompts are refused. A file that says what data it was made on is
     not scored on other data.
     """
     from safepyramid.results.score import render_files, score_files

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from safepyramid.dataset.select import select_cases
+from safepyramid.errors import DataError
 from safepyramid.metrics.baselines import baseline_rows
 from safepyramid.metrics.failures import FAILURE_MODES, count_errors, count_failure_modes
 from safepyramid.metrics.summary import GROUPS, Record, RuleRecord, rule_metrics, summarize
@@ -45,8 +46,8 @@ def score_files(
         As `score_results`.
 
     Raises:
-        DataError: A file cannot be used or was made on other data, the files name several datasets,
-            results name a case that the dataset does not have, or a filter leaves no case.
+        DataError: A file cannot be used or was made on other data, the files name several datasets
+            or are of different runs, results name a case that the dataset does not have, or a filter leaves no case.
     """
     return _score(*_load(files, dataset, level, domain, other_data))
 
@@ -76,6 +77,7 @@ def _load(
     other_data: bool,
 ) -> tuple[Results, list[Case]]:
     results = read_results(files)
+    _require_one_run(results)
     every, cases, notes = data_of(results, dataset, other_data=other_data)
     if level is not None or domain is not None:
         cases = select_cases(cases, level=level, domain=domain)
@@ -83,6 +85,17 @@ def _load(
     for note in (*notes, *results.notes):
         log.warning("%s", one_line(note))
     return results, cases
+
+
+def _require_one_run(results: Results) -> None:
+    """Refuse files whose headers name different runs: one table of both would be of neither."""
+    for key in ("model", "guard", "prompts_hash"):
+        named = {str(header[key]): None for header in results.headers if header.get(key)}
+        if len(named) > 1:
+            raise DataError(
+                f"the files are of different runs ({key}: {', '.join(named)}); score one run at a "
+                "time, or set them side by side with `safepyramid table results`"
+            )
 
 
 def score_results(results: Results, cases: Sequence[Case]) -> dict[str, Any]:
