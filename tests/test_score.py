@@ -296,7 +296,7 @@ def test_files_of_different_models_make_no_table(tmp_path, cases):
     other.write_text(
         one.read_text(encoding="utf-8").replace('"m"', '"n"'), encoding="utf-8", newline="\n"
     )
-    with pytest.raises(DataError, match="different runs .model: m, n"):
+    with pytest.raises(DataError, match=r"different runs .model: m, n"):
         score_files([one, other], CASES)
 
 
