@@ -30,7 +30,7 @@ from safepyramid.construct.records import Call, Journal, Record, RecordState
 from safepyramid.construct.settings import Role
 from safepyramid.errors import RunError
 from safepyramid.prompts.render import fill
-from safepyramid.providers.calls import chat_messages, reply_of, told
+from safepyramid.providers.calls import chat_messages, input_of, reply_of, told
 from safepyramid.secrets import make_known_scrub
 from safepyramid.tokens import estimate_tokens
 
@@ -183,10 +183,7 @@ class Caller:
         reply, usage = reply_of(output), output.usage
         prompt, cached, written = None, 0, 0
         if usage is not None:
-            # Providers differ in whether cached tokens are part of the input; Inspect's are not.
-            cached = usage.input_tokens_cache_read or 0
-            written = usage.input_tokens_cache_write or 0
-            prompt = usage.input_tokens + cached + written
+            prompt, cached, written = input_of(usage)
         events = transcript().events
         last = events[-1] if events else None
         remembered = isinstance(last, ModelEvent) and last.cache == "read"

@@ -1,12 +1,11 @@
 """The models of a run: made, tried, and asked in a form. Imports Inspect."""
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
 import anyio
-from inspect_ai.model import GenerateConfig, Model, ResponseSchema, get_model
+from inspect_ai.model import GenerateConfig, Model, ResponseSchema
 from inspect_ai.util import JSONSchema, json_schema
 from pydantic import BaseModel
 
@@ -14,7 +13,7 @@ from safepyramid.construct.settings import Role, Settings
 from safepyramid.construct.work import STEPS
 from safepyramid.errors import RunError
 from safepyramid.guards.base import Message, Prompt
-from safepyramid.providers.routes import client_args
+from safepyramid.providers.calls import open_model
 from safepyramid.providers.watched import watched
 from safepyramid.runs.trial import reach
 from safepyramid.schema import Level
@@ -52,23 +51,14 @@ def _model(role: Role, max_connections: int | None) -> Model:
         given["max_connections"] = max_connections
     if unknown := sorted(set(given) - set(GenerateConfig.model_fields)):
         raise RunError(f"model {role.model!r}: no such generation setting: {', '.join(unknown)}")
-    try:
-        model = get_model(
-            role.model,
-            config=GenerateConfig(**given),
-            base_url=role.base_url,
-            memoize=False,  # a client of an earlier run is bound to that run's event loop
-            **{**client_args(role.model), **role.args},
-        )
-    except Exception as error:
-        # Inspect's messages for a missing key, package or provider are sentences for people
-        # with markup and line breaks; one line is enough.
-        text = _MARKUP.sub("", " ".join(str(getattr(error, "message", error)).split()))
-        raise RunError(f"model {role.model!r} cannot be used: {text}") from error
+    model = open_model(
+        role.model,
+        role.base_url,
+        role.args,
+        given,
+        memoize=False,  # a client of an earlier run is bound to that run's event loop
+    )
     return watched(model)
-
-
-_MARKUP = re.compile(r"\[/?[a-z]+\]")
 
 
 def needed_roles(settings: Settings, last: str) -> list[Role]:

@@ -3,6 +3,7 @@
 Imports Inspect.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,17 +15,21 @@ from inspect_ai.model import (
     Content,
     ContentReasoning,
     ContentText,
+    GenerateConfig,
     GenerateConfigArgs,
     Model,
     ModelOutput,
+    ModelUsage,
     ResponseSchema,
+    get_model,
 )
 from inspect_ai.model._generate_config import active_generate_config
 from inspect_ai.model._model import ModelGenerateError
 from inspect_ai.util import JSONSchema
 
+from safepyramid.errors import RunError
 from safepyramid.guards.base import Message, Prompt
-from safepyramid.providers.routes import RAW, stop_reason
+from safepyramid.providers.routes import RAW, client_args, stop_reason
 from safepyramid.providers.watched import FINISH
 from safepyramid.schema import Reply
 from safepyramid.secrets import scrubbed
@@ -32,6 +37,44 @@ from safepyramid.secrets import scrubbed
 _TAKE_BOUNDARIES = frozenset({"anthropic", "openai"})
 """Providers that take explicit cache boundaries. Other servers join a message's parts each in
 their own way, or take only one text."""
+
+
+_MARKUP = re.compile(r"\[/?[a-z]+\]")
+
+
+def open_model(
+    name: str,
+    base_url: str | None,
+    args: Mapping[str, Any],
+    config: Mapping[str, Any] | None = None,
+    *,
+    memoize: bool = True,
+) -> Model:
+    """Inspect's model of this name.
+
+    Args:
+        name: As Inspect names it, `provider/name`.
+        base_url: Of the server; None for the provider's own.
+        args: The user's arguments for the provider; they win over ours.
+        config: Generation settings, by Inspect's names.
+        memoize: Whether to share it with others who open the same.
+
+    Raises:
+        RunError: It cannot be used: an unknown provider, a bad setting, a missing key or package.
+    """
+    try:
+        return get_model(
+            name,
+            config=GenerateConfig(**(config or {})),
+            base_url=base_url,
+            memoize=memoize,
+            **{**client_args(name), **args},
+        )
+    except Exception as error:
+        # Inspect's messages for a missing key, package or provider are sentences for people
+        # with markup and line breaks; one line is enough.
+        text = _MARKUP.sub("", " ".join(str(getattr(error, "message", error)).split()))
+        raise RunError(f"model {name!r} cannot be used: {text}") from error
 
 
 def chat_messages(prompt: Prompt, model: str = "") -> list[ChatMessage]:
@@ -115,6 +158,17 @@ def told(error: BaseException) -> str:
 def run_extra_body(model: Model) -> Mapping[str, Any] | None:
     """The further keys of a request that the run under way sends to a model (`extra_body`)."""
     return active_generate_config().extra_body or model.config.extra_body
+
+
+def input_of(usage: ModelUsage) -> tuple[int, int, int]:
+    """All input tokens of a call; how many of them a cache gave; how many were written to one.
+
+    Providers differ in whether cached tokens are part of the input; Inspect's `input_tokens` are
+    without them.
+    """
+    cached = usage.input_tokens_cache_read or 0
+    written = usage.input_tokens_cache_write or 0
+    return usage.input_tokens + cached + written, cached, written
 
 
 def _stop_reason(output: ModelOutput) -> str:

@@ -7,7 +7,6 @@ settings.
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,7 @@ from inspect_ai import eval as inspect_eval
 from inspect_ai import eval_retry
 from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.log import EvalLog
-from inspect_ai.model import GenerateConfig, Model, ModelUsage, get_model
+from inspect_ai.model import GenerateConfig, Model, ModelUsage
 from pydantic import ValidationError
 
 from safepyramid.budget import Budget
@@ -30,6 +29,7 @@ from safepyramid.guards import files_digest, load_guard
 from safepyramid.guards.base import Guard, rule_questions
 from safepyramid.prices import price_of
 from safepyramid.prompts.render import prompts_hash
+from safepyramid.providers.calls import input_of, open_model
 from safepyramid.providers.routes import MissingKey, client_args, require_route
 from safepyramid.results.logs import read_log
 from safepyramid.results.read import Results, results_from_lines
@@ -173,18 +173,7 @@ def _sends_raw(guard: Guard, protocol: Protocol, case: Case) -> bool:
 
 def _model(request: Request) -> Model:
     assert request.model is not None
-    try:
-        return get_model(request.model, base_url=request.model_base_url, **_model_args(request))
-    except Exception as error:
-        # Inspect's messages for a missing key, package or provider are sentences for people
-        # with markup and line breaks; one line is enough.
-        text = " ".join(str(getattr(error, "message", error)).split())
-        text = re.sub(r"\[/?[a-z]+\]", "", text)
-        raise RunError(f"model {request.model!r} cannot be used: {text}") from error
-
-
-def _model_args(request: Request) -> dict[str, Any]:
-    return {**client_args(request.model or ""), **request.model_args}
+    return open_model(request.model, request.model_base_url, request.model_args)
 
 
 def _identity(request: Request, guard: Guard, cases: list[Case]) -> dict[str, Any]:
@@ -238,10 +227,7 @@ def _lock(request: Request) -> FileLock:
     """Keep other processes off this command's logs. Other commands may run into the same folder."""
     folder = Path(request.log_dir)
     command = [request.protocol, request.model, request.task_args]
-    digest = hashlib.sha256(json.dumps(command, sort_keys=True, default=str).encode()).hexdigest()[
-        :8
-    ]
-    lock = FileLock(folder / f".safepyramid-{digest}.lock", blocking=False)
+    lock = FileLock(folder / f".safepyramid-{_digest(command)}.lock", blocking=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()
@@ -323,7 +309,7 @@ def _start(request: Request, ready: Ready) -> list[EvalLog]:
         f"safepyramid/{request.protocol}",
         model=request.model or "none/none",
         model_base_url=request.model_base_url,
-        model_args=_model_args(request),
+        model_args={**client_args(request.model or ""), **request.model_args},
         task_args=request.task_args,
         metadata={"identity": ready.identity},
         log_dir=request.log_dir,
@@ -350,9 +336,7 @@ def _retry(request: Request, earlier: EvalLog) -> list[EvalLog]:
 
 def _pricer(model: str) -> Callable[[ModelUsage], float]:
     def price(usage: ModelUsage) -> float:
-        cached = usage.input_tokens_cache_read or 0
-        written = usage.input_tokens_cache_write or 0
-        sent = usage.input_tokens + cached + written
+        sent, cached, written = input_of(usage)
         return price_of(model, sent, usage.output_tokens, cached, written) or 0.0
 
     return price
