@@ -1,5 +1,6 @@
 """A run in a rough world: dead servers, odd replies, caches, answers that are set aside."""
 
+import io
 import json
 import re
 from pathlib import Path
@@ -127,6 +128,32 @@ def test_a_line_comes_also_while_nothing_comes_back(monkeypatch, capsys):
 
 
 # --- Odd replies ---------------------------------------------------------------------------------
+
+
+class _Full(io.StringIO):
+    """A terminal whose other end is gone."""
+
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("stderr", [_Full(), None])
+def test_a_line_that_cannot_be_shown_ends_no_run(monkeypatch, lab, stderr):
+    monkeypatch.setattr("safepyramid.construct.progress.RENEWED", 0.0)
+    monkeypatch.setattr("sys.stderr", stderr)
+    assert all(each.standing == "complete" for each in lab.make(quiet=False))
+
+
+def test_the_last_line_on_a_terminal_leaves_nothing_of_the_one_before(monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", screen)
+    with Progress(3):
+        pass
+    assert screen.getvalue().endswith("\x1b[K\n")
 
 
 def test_a_reply_that_breaks_its_reader_is_malformed():

@@ -2,7 +2,7 @@
 
 import gc
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,14 +52,17 @@ def build(request: BuildRequest) -> tuple[list[Outcome], str]:
             on it, a model cannot be used, a cost limit cannot hold, or the folder cannot be
             written to.
     """
-    try:
-        request.folder.mkdir(parents=True, exist_ok=True)
-        with working_on(request.folder):
-            return _build(request)
-    except OSError as error:
-        raise RunError(
-            f"{str(request.folder)!r} cannot be written to ({error.strerror}); give another folder"
-        ) from None
+    with ExitStack() as held:
+        try:
+            request.folder.mkdir(parents=True, exist_ok=True)
+            held.enter_context(working_on(request.folder))
+            run, caller = _prepared(request, held)
+        except OSError as error:
+            raise RunError(
+                f"{str(request.folder)!r} cannot be written to ({error.strerror}); give another "
+                "folder"
+            ) from None
+        return _work(request, run, caller)
 
 
 @contextmanager
@@ -73,23 +76,23 @@ def _rare_collections() -> Iterator[None]:
         gc.set_threshold(*usual)
 
 
-def _build(request: BuildRequest) -> tuple[list[Outcome], str]:
+def _prepared(request: BuildRequest, held: ExitStack) -> tuple[Run, Caller]:
+    """All that is checked and opened before the first call; `held` closes the journal."""
     run = open_run(request.folder, request.settings, create=True)
     models = make_models(run.settings.models.roles, request.max_connections)
     if request.cost_limit is not None:
         require_prices(role.model for role in run.settings.models.roles)
     write_manifest(request.folder, run.manifest)
-    with closing(Journal(request.folder, write=True)) as journal:
-        limit = request.cost_limit
-        caller = Caller(
-            journal=journal,
-            models=models,
-            progress=Progress(len(run.made), quiet=request.quiet, bill=bill_of(journal.all())),
-            untried=needed_roles(run.settings, request.last) if request.trial else (),
-            budget=None if limit is None else budget_from(limit, journal.all()),
-            cache=run.settings.cache,
-        )
-        return _work(request, run, caller)
+    journal = held.enter_context(closing(Journal(request.folder, write=True)))
+    limit = request.cost_limit
+    return run, Caller(
+        journal=journal,
+        models=models,
+        progress=Progress(len(run.made), quiet=request.quiet, bill=bill_of(journal.all())),
+        untried=needed_roles(run.settings, request.last) if request.trial else (),
+        budget=None if limit is None else budget_from(limit, journal.all()),
+        cache=run.settings.cache,
+    )
 
 
 def _work(request: BuildRequest, run: Run, caller: Caller) -> tuple[list[Outcome], str]:

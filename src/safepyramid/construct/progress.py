@@ -34,7 +34,7 @@ class Progress:
         self, conversations: int, *, quiet: bool = False, bill: Bill | None = None
     ) -> None:
         self.conversations = conversations
-        self.quiet = quiet
+        self.quiet = quiet or sys.stderr is None
         self.bill = bill or Bill()
         self.stages: Counter[str] = Counter()
         self.bad: Counter[str] = Counter()
@@ -45,7 +45,7 @@ class Progress:
         """Number of a question -> when it was asked, the oldest first."""
         self._numbers = itertools.count()
         self._began = self._shown = time.monotonic()
-        self._terminal = sys.stderr.isatty()
+        self._terminal = not self.quiet and sys.stderr.isatty()
 
     def __enter__(self) -> Self:
         return self
@@ -56,8 +56,7 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not self.quiet:
-            print(("\r" if self._terminal else "") + self.line(), file=sys.stderr, flush=True)
+        self._say(f"\r{self.line()}\x1b[K" if self._terminal else self.line())
 
     @property
     def in_vain(self) -> str:
@@ -121,6 +120,15 @@ class Progress:
         self._shown = now
         if self._terminal:
             width = shutil.get_terminal_size().columns - 1
-            print(f"\r{self.line()[:width]}\x1b[K", end="", file=sys.stderr, flush=True)
+            self._say(f"\r{self.line()[:width]}\x1b[K", end="")
         else:
-            print(self.line(), file=sys.stderr, flush=True)
+            self._say(self.line())
+
+    def _say(self, text: str, end: str = "\n") -> None:
+        """Print on stderr. Where that fails, as on a dead pipe, the run goes on in silence."""
+        if self.quiet:
+            return
+        try:
+            print(text, end=end, file=sys.stderr, flush=True)
+        except (OSError, ValueError):
+            self.quiet = True
