@@ -118,10 +118,16 @@ def names_secret(name: str) -> bool:
 
 
 def has_secret(url: str) -> bool:
-    """Whether an address holds a user or password, or a parameter that is named like a secret."""
+    """Whether an address holds a user or password, or a parameter that is named like a secret.
+
+    >>> has_secret("https://host/v1?api-version=1"), has_secret("https://host/v1#key=abc")
+    (False, True)
+    """
     parts = urlsplit(url)
     return "@" in parts.netloc or any(
-        names_secret(name) and value for name, value in parse_qsl(parts.query)
+        names_secret(name) and value
+        for part in (parts.query, parts.fragment)
+        for name, value in parse_qsl(part)
     )
 
 

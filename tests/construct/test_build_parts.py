@@ -154,6 +154,19 @@ def test_a_folder_without_files_is_no_catalogue(tmp_path):
         ({"models.l0": {"model": "a/b", "args": {"api_key": "x"}}}, "looks like a secret"),
         ({"models.l0": {"model": "a/b", "base_url": "https://u:p@host/v1"}}, "user, password"),
         (
+            {
+                "models.l0": {
+                    "model": "a/b",
+                    "base_url": "https://host/v1/sk-planted-0123456789abcd",
+                }
+            },
+            "base_url holds a user, password or key",
+        ),
+        (
+            {"models.l0": {"model": "a/b", "base_url": "https://host/v1#key=planted0123"}},
+            "base_url holds a user, password or key",
+        ),
+        (
             {"models.l0": {"model": "a/b", "base_url": "https://host/v1?api_key=sk-planted"}},
             "base_url holds a user, password or key",
         ),

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import SEEK_END
+from math import inf
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, get_args
 
@@ -95,6 +96,10 @@ def record_from(row: Any) -> Record:
     _require_types(record, _RECORD_TYPES)
     for call in record.calls:
         _require_types(call, _CALL_TYPES)
+        for name in _AMOUNTS:
+            amount = getattr(call, name)
+            if amount is not None and not 0 <= amount < inf:  # NaN is neither
+                raise ValueError(f"{name} is {amount}")
     if record.state not in get_args(RecordState) or record.stage not in STAGES:
         raise ValueError(f"no such state or stage: {record.state}, {record.stage}")
     if not all(isinstance(fault, str) for fault in record.faults.values()):
@@ -103,6 +108,7 @@ def record_from(row: Any) -> Record:
 
 
 _NUMBER = (int, float, type(None))
+_AMOUNTS = ("input_tokens", "output_tokens", "cached_tokens", "price", "seconds")
 _RECORD_TYPES: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("stage", "id", "state", "model", "prompt", "asked", "reason"), str),
     "output": (dict, type(None)),
@@ -110,9 +116,7 @@ _RECORD_TYPES: Mapping[str, type | tuple[type, ...]] = {
 }
 _CALL_TYPES: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("reply", "stop_reason", "error"), str),
-    **dict.fromkeys(
-        ("input_tokens", "output_tokens", "cached_tokens", "price", "seconds"), _NUMBER
-    ),
+    **dict.fromkeys(_AMOUNTS, _NUMBER),
     "refused": bool,
 }
 

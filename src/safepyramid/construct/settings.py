@@ -44,7 +44,7 @@ class Role(_Part):
                 raise ValueError(
                     f"{part}: {place!r} looks like a secret: keep it in the environment"
                 )
-        if self.base_url and has_secret(self.base_url):
+        if self.base_url and (has_secret(self.base_url) or secret_in(self.base_url) is not None):
             raise ValueError("base_url holds a user, password or key: keep them in the environment")
         return self
 
