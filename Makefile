@@ -21,8 +21,8 @@ types: .venv/.dev
 
 check: lint types test  ## what a change must pass
 
-docs: .venv/.docs  ## the pages of docs/ as a site, in site/
-	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict --quiet --site-dir site
+docs: .venv/.docs  ## the pages of docs/ as a site, in build/docs/
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict --quiet --site-dir build/docs
 
 .venv/bin/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "safepyramid needs Python 3.11 or newer; give one: make PYTHON=python3.12 ..."; exit 1; }
@@ -42,4 +42,4 @@ docs: .venv/.docs  ## the pages of docs/ as a site, in site/
 	@touch $@
 
 clean:
-	rm -rf .venv dist site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache
